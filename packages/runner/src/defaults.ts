@@ -4,6 +4,7 @@ export const RUNNER_DEFAULTS = {
   boxesMax: 1_000, // running at once, per prefix; the owner of an idle box stops or removes it
   boxesKeptMax: 20_000, // stopped, per prefix; each is a folder, and a few kilobytes of memory
   execsMax: 32, // running at once in one box, unless the box sets another limit
+  processesMax: 8, // background processes at once in one box
   memoryMb: 1_024,
   pids: 256,
   pidsPerExec: 8, // bwrap itself needs two; a box that may run many execs gets more pids

@@ -39,6 +39,8 @@ export type RunnerHost = {
   readonly isPlainShell: boolean
   /** The words that start a keeper with an empty session keyring. */
   readonly keyring: readonly string[]
+  /** Sandboxes of a box can share a network here. */
+  readonly sharedNetwork: boolean
   readonly setsid: string
   readonly sleep: string
   /** Descriptors that children must not inherit. */

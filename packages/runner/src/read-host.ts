@@ -14,10 +14,11 @@ import { SpawnQueue } from './exec/spawn-queue.ts'
 import { ToolchainFinder } from './home/finder.ts'
 import type { RunnerHost } from './host.ts'
 import { findCgroups } from './isolation/cgroup-find.ts'
-import { readHostLayout } from './isolation/host.ts'
+import { type HostLayout, readHostLayout } from './isolation/host.ts'
 import { findProgram, USUAL_FOLDERS } from './isolation/find-program.ts'
 import { findKeyringPrefix } from './isolation/keyring.ts'
-import { probeIsolation } from './isolation/probe.ts'
+import { type Isolation, probeIsolation } from './isolation/probe.ts'
+import { probeSharedNetwork } from './isolation/shared-network.ts'
 import { seccompProgram } from './isolation/seccomp.ts'
 import type { RunnerMetrics } from './metrics.ts'
 import type { RunnerOptions } from './options.ts'
@@ -46,6 +47,7 @@ export async function readHost(
     })
   const seccomp = writeSeccomp(stateDir)
   const isolation = await probeIsolation({ layout, path, allowProcess, level: options.isolation, seccomp })
+  const nsenter = findProgram('nsenter', path)
   const program = (name: string): string => {
     const found = findProgram(name, path, USUAL_FOLDERS)
     if (found === null)
@@ -62,7 +64,7 @@ export async function readHost(
     nothing: makeNothing(stateDir),
     git: findProgram('git', path, USUAL_FOLDERS),
     tools: {
-      nsenter: findProgram('nsenter', path, USUAL_FOLDERS),
+      nsenter,
       perl: findProgram('perl', path, USUAL_FOLDERS),
     },
     home: options.home ?? 'real',
@@ -84,6 +86,7 @@ export async function readHost(
     environment,
     warm: { isOn: isolation.level === 'bwrap' && options.warm !== false, count: 0 },
     isPlainShell: await isPlainShell(),
+    sharedNetwork: await canShareNetwork(isolation, nsenter, stateDir, layout),
     keyring: await findKeyringPrefix(path),
     setsid: program('setsid'),
     sleep: program('sleep'),
@@ -109,6 +112,17 @@ export async function readHost(
 function homeOf({ HOME = '' }: Readonly<Record<string, string | undefined>>): string {
   const home = HOME.startsWith('/') ? HOME : homedir()
   return existsSync(home) ? realpathSync(home) : home
+}
+
+async function canShareNetwork(
+  { level, bwrap, disableUserns }: Isolation,
+  nsenter: string | null,
+  stateDir: string,
+  layout: HostLayout,
+): Promise<boolean> {
+  if (level !== 'bwrap' || bwrap === null || nsenter === null) return false
+  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
+  return probeSharedNetwork({ bwrap, nsenter }, stateDir, layout, { kind: 'userns', uid, gid, disableUserns })
 }
 
 /** Bash, for example, exports SHLVL and _ to what it starts. */

@@ -118,6 +118,14 @@ export const RUNNER_ROUTES = {
     answers: { 200: boxOwnerSchema },
     faults: [...everywhere, 'invalid_request', 'lease_lost', 'shutting_down', 'journal_full'],
   },
+  listProcesses: {
+    method: 'get',
+    path: `${BOX}/processes`,
+    operationId: 'listProcesses',
+    summary: 'The background processes of a box, with the ports that they listen on',
+    answers: { 200: 'application/json' },
+    faults: onBox,
+  },
   startBox: {
     method: 'post',
     path: `${BOX}/start`,
@@ -155,7 +163,15 @@ export const RUNNER_ROUTES = {
     headers,
     body: execRequestSchema,
     answers: { 200: execSchema, 201: execSchema },
-    faults: [...mutating, 'box_stopped', 'box_invalid_state', 'exec_conflict', 'quota_exceeded', 'spawn_failed'],
+    faults: [
+      ...mutating,
+      'box_stopped',
+      'box_invalid_state',
+      'exec_conflict',
+      'quota_exceeded',
+      'spawn_failed',
+      'isolation_unavailable',
+    ],
   },
   listExecs: {
     method: 'get',

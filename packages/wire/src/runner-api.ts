@@ -69,6 +69,7 @@ export const boxCreateSchema = body({
     pids: integer(4, 32_768).optional(),
     cpus: integer(1, 256).optional(),
     execsMax: integer(1, 1_000).optional(),
+    processesMax: integer(0, 100).optional().describe('background processes at once'),
   }).optional(),
   network: oneOf(NETWORKS).optional(),
   home: oneOf(HOMES).optional(),
@@ -90,6 +91,7 @@ const isolationSchema = record({
   memoryLimit: z.boolean(),
   pidsLimit: z.boolean(),
   cpuLimit: z.boolean().optional(),
+  sharedNetwork: z.boolean().optional().describe('execs of the box can reach each other on loopback'),
   warm: z.boolean().optional().describe('sandboxes are built ahead, and used once'),
   seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
@@ -105,6 +107,7 @@ export const boxSchema = record({
     pids: z.int().nullable(),
     cpus: z.number().nullable(),
     execsMax: z.int().nullable(),
+    processesMax: z.int().nullable().optional(),
   }),
   network: z.enum(NETWORKS),
   autoStart: z.boolean(),
@@ -120,6 +123,13 @@ export const boxSchema = record({
     .array(record({ path: z.string(), mode: z.enum(['ro', 'rw']) }))
     .readonly()
     .optional(),
+  processes: z
+    .array(
+      record({ execId: z.string(), name: z.string(), state: z.enum(['starting', 'running']), ports: z.array(z.int()) }),
+    )
+    .readonly()
+    .optional()
+    .describe('background processes'),
   about: z.array(z.string()).readonly().optional().describe('the box in sentences, for a model'),
   lastTransition: record({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
 })
@@ -156,6 +166,24 @@ export const execRequestSchema = body({
   killGraceMs: integer(0, 60_000).optional(),
   merge: flag().optional(),
   outputBytesMax: integer(1, 10_737_418_240).optional(),
+  background: z
+    .union(
+      [
+        z.literal(true),
+        body({
+          name: text(64, 'a name').optional(),
+          ready: z
+            .union([body({ port: integer(1, 65_535) }), body({ text: text(1_000, 'a text') })], {
+              error: '{"port": a port} or {"text": what it prints}',
+            })
+            .optional(),
+          timeoutMs: integer(0, 600_000).optional().describe('how long to wait until it is ready; default 30000'),
+        }),
+      ],
+      { error: 'true, or {"name", "ready", "timeoutMs"}' },
+    )
+    .optional()
+    .describe('it stays until it ends or its box stops; answered when it is ready, over, or the time is up'),
 }).refine((request) => (request.command === undefined) !== (request.shell === undefined), {
   path: ['command'],
   error: 'a list of strings, unless shell is set',
@@ -189,6 +217,13 @@ export const execSchema = record({
   stderrBytes: z.int(),
   lastSeq: z.int(),
   exit: execExitSchema.nullable(),
+  background: record({
+    name: z.string(),
+    ready: z.boolean(),
+    readyMs: z.int().nullable(),
+    ports: z.array(z.int()).readonly(),
+    restarts: z.int(),
+  }).optional(),
 })
 export type Exec = z.infer<typeof execSchema>
 
@@ -219,6 +254,7 @@ export const execEventSchema = z.discriminatedUnion('type', [
     from: z.int(),
     to: z.int(),
   }),
+  record({ seq: z.int(), type: z.literal('ready'), ports: z.array(z.int()).readonly(), at: time }),
   execExitSchema.extend({ seq: z.int(), type: z.literal('exit') }),
   record({ seq: z.int(), type: z.literal('going-away') }),
 ])

@@ -17,7 +17,16 @@ import {
   type RunnerCall,
 } from './context.ts'
 
-type Names = 'createBox' | 'checkBox' | 'listBoxes' | 'getBox' | 'startBox' | 'stopBox' | 'removeBox' | 'ownBox'
+type Names =
+  | 'createBox'
+  | 'checkBox'
+  | 'listBoxes'
+  | 'getBox'
+  | 'startBox'
+  | 'stopBox'
+  | 'removeBox'
+  | 'listProcesses'
+  | 'ownBox'
 
 export function boxHandlers(context: ApiContext): Record<Names, Handler> {
   const { boxes } = context
@@ -47,6 +56,7 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       return { status: 200, json: { boxes: items.map((box) => box.record), ...(next === undefined ? {} : { next }) } }
     },
     getBox: (call) => ({ status: 200, json: boxOf(context, call).record }),
+    listProcesses: (call) => ({ status: 200, json: { processes: boxOf(context, call).processes() } }),
     startBox: async (call) => {
       await refuseFields(call)
       const box = boxToChange(context, call)

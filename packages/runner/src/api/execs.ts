@@ -51,6 +51,8 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
           boxOf(context, call) // if the box was removed meanwhile, report that instead
           throw error
         })
+      const background = box.execs.live.get(exec.id)?.background
+      if (!wantsEvents(call)) await background?.settled(AbortSignal.any([call.signal, context.closing]))
       if (!wantsEvents(call)) return { status: isNew ? 201 : 200, json: exec.record() }
       await streamEvents(exec, afterOf(call, exec), call.res, call.signal, context.closing, isNew ? 201 : 200)
       return undefined

@@ -14,6 +14,8 @@ import { keepBurned } from './burned.ts'
 import { ExecStarter } from './exec-starter.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
 import { replaced } from './fences.ts'
+import { networkLost } from '../exec/diagnostics.ts'
+import { BoxNetwork } from './box-network.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
@@ -34,6 +36,8 @@ export class Box {
   readonly warm: WarmSandboxes
   readonly reservations: Reservations
   readonly uploads: Uploads
+  /** Undefined if its execs use the machine's network, or cannot share one here. */
+  readonly network: BoxNetwork | undefined
   /** Only for a sandbox on a folder of the host. */
   readonly guardWatch: GuardWatch | undefined
   readonly stored: StoredBox
@@ -66,6 +70,8 @@ export class Box {
     })
     this.reservations = new Reservations(paths.reservations)
     this.uploads = new Uploads(paths.uploads)
+    this.network = this.#networkFor(host)
+    stored.join = () => this.network?.join
     this.guardWatch = watchFor(host, stored)
     this.starter = new ExecStarter(host, this)
   }
@@ -79,7 +85,24 @@ export class Box {
   }
 
   get record(): BoxRecord {
-    return this.stored.record
+    const processes = this.processes()
+    return processes.length === 0 ? this.stored.record : { ...this.stored.record, processes }
+  }
+
+  /** Its background processes. */
+  processes(): NonNullable<BoxRecord['processes']> {
+    return [...this.execs.live.values()].flatMap((exec) =>
+      exec.background === undefined
+        ? []
+        : [
+            {
+              execId: exec.id,
+              name: exec.background.name,
+              state: exec.startedAtMs === null ? ('starting' as const) : ('running' as const),
+              ports: [...exec.ports()],
+            },
+          ],
+    )
   }
 
   get groupName(): string {
@@ -166,6 +189,17 @@ export class Box {
     return this.#stopping
   }
 
+  #networkFor({ isolation, tools, sharedNetwork, clock }: RunnerHost): BoxNetwork | undefined {
+    const { bwrap } = isolation
+    const { nsenter } = tools
+    if (!sharedNetwork || bwrap === null || nsenter === null) return undefined
+    const { level } = this.stored.record.isolation
+    if (level !== 'bwrap' || this.stored.record.network === 'host') return undefined
+    return new BoxNetwork({ bwrap, nsenter }, this.paths.network, clock.machineBootId, () => {
+      for (const exec of this.execs.live.values()) exec.note(networkLost)
+    })
+  }
+
   async #endAll(): Promise<void> {
     const live = [...this.execs.live.values()]
     await Promise.all(
@@ -175,6 +209,7 @@ export class Box {
     )
     this.warm.close()
     await this.keepers.close()
+    this.network?.close()
     await this.#host.cgroups.closeBox(this.groupName)
     this.reservations.close() // a stopped box uses no descriptor; the next exec opens it again
     this.moveTo('stopped')

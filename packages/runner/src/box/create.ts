@@ -39,6 +39,7 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
       cpuLimit: limits.cpus !== null,
       seccomp: level === 'bwrap' && host.isolation.seccomp !== null,
       warm: level === 'bwrap' && host.warm.isOn,
+      sharedNetwork: level !== 'bwrap' || network === 'host' || host.sharedNetwork,
     },
     limits,
     network,
@@ -136,6 +137,7 @@ function limitsFor(host: RunnerHost, create: BoxCreate): BoxRecord['limits'] {
     ),
     cpus: enforced(host, 'cpu', 'cpus', requested.cpus, null),
     execsMax,
+    processesMax: requested.processesMax ?? RUNNER_DEFAULTS.processesMax,
   }
 }
 

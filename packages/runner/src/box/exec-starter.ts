@@ -11,6 +11,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { BoxState, ExecRequest } from '@breakfall/wire'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, makeExecFolder, replaceStatus } from '../exec/folder.ts'
 import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
@@ -18,6 +19,7 @@ import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable, whyNotRunnable } from '../isolation/lookup.ts'
 import type { BoxExecs, ExecView } from './execs.ts'
+import type { BoxNetwork } from './box-network.ts'
 import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
 import { type LaunchPlan, planAhead, planLaunch, prepareJob } from './launch.ts'
@@ -40,6 +42,7 @@ export type StartingBox = {
   readonly warm: WarmSandboxes
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
+  readonly network: BoxNetwork | undefined
   start(): void
   findExec(execId: string): ExecView | undefined
 }
@@ -150,13 +153,14 @@ export class ExecStarter {
     const { execs, reservations } = this.#box
     await queue.turnstile.pass() // five hundred at once must not block the event loop
     if (this.#box.state === 'stopped' && this.#box.stored.record.autoStart) this.#box.start()
-    this.#checkRoom()
+    this.#checkRoom(request)
+    await this.#shareNetwork(request)
     const command = commandOfRequest(request)
     const plan = this.#plan(command, request)
     const warm = this.#takeWarm(request, plan)
     const pipes = warm === undefined ? await fifos.hold(pipesOf(request).length) : []
     try {
-      this.#checkRoom() // making pipes may take a while: the box may be stopped, or gone, by now
+      this.#checkRoom(request) // making pipes may take a while: the box may be stopped, or gone, by now
     } catch (error) {
       fifos.giveBack(pipes)
       if (warm !== undefined) this.#box.warm.abandon(warm)
@@ -179,7 +183,7 @@ export class ExecStarter {
       if (warm === undefined) this.#makeFolder(folder, reservation, plan, pipes)
       else warm.become(folder, reservation)
       await synced
-      this.#checkRoom() // I2
+      this.#checkRoom(request) // I2
       admit() // I4
     } catch (error) {
       if (warm !== undefined) this.#box.warm.abandon(warm)
@@ -205,14 +209,30 @@ export class ExecStarter {
     }
   }
 
-  #checkRoom(): void {
+  #checkRoom({ background }: FilledRequest): void {
     const { id: boxId, state, stored, execs } = this.#box
     requireRunning(boxId, state)
-    const max = stored.record.limits.execsMax ?? Number.POSITIVE_INFINITY
-    if (execs.live.size >= max)
-      throw new Fault('quota_exceeded', {
-        facts: { limit: `${max} execs at once in a box`, setting: 'limits.execsMax' },
-        boxId,
+    const { execsMax, processesMax } = stored.record.limits
+    const [max, name, setting] =
+      background === undefined
+        ? [execsMax, 'execs', 'limits.execsMax']
+        : [processesMax ?? RUNNER_DEFAULTS.processesMax, 'background processes', 'limits.processesMax']
+    const isSame = (exec: Exec): boolean => (exec.background === undefined) === (background === undefined)
+    const count = [...execs.live.values()].filter(isSame).length
+    if (max !== null && count >= max)
+      throw new Fault('quota_exceeded', { facts: { limit: `${max} ${name} at once in a box`, setting }, boxId })
+  }
+
+  /** A background process is of use only if other commands can reach it. */
+  async #shareNetwork({ background }: FilledRequest): Promise<void> {
+    if (background === undefined) return
+    const { network, stored } = this.#box
+    if (network !== undefined) await network.ensure()
+    else if (stored.record.isolation.level === 'bwrap' && stored.record.network !== 'host')
+      throw new Fault('isolation_unavailable', {
+        facts: { detail: 'background processes need a network that the commands of a box share' },
+        errorRaw: 'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
+        boxId: this.#box.id,
       })
   }
 

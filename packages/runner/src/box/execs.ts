@@ -5,6 +5,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Exec as ExecRecord } from '@breakfall/wire'
+import { readReadiness } from '../exec/background.ts'
 import type { Exec } from '../exec/exec.ts'
 import { execRecord } from '../exec/record.ts'
 import { type ExecEnd, readEnd, readReservation } from '../exec/folder.ts'
@@ -129,6 +130,13 @@ function finishedView(boxId: string, folder: string): ExecView {
         stderrBytes: end.exit.stderrBytes,
         lastSeq: end.lastSeq,
         end,
+        background: reservation.request.background && {
+          name: reservation.request.background.name ?? reservation.execId,
+          ready: readReadiness(folder) !== undefined,
+          readyMs: readReadiness(folder)?.readyMs ?? null,
+          ports: [],
+          restarts: 0,
+        },
       }),
     changed: immediately,
     over: immediately,

@@ -84,7 +84,7 @@ export function planAhead(host: RunnerHost, box: StoredBox, view: BoxView): Ahea
       .map((option) => `${option}\0`)
       .join(''),
     numbers: (plan.entry?.numbers ?? []).map(({ name, numbers }) => `${name} ${numbers}`).join('\n'),
-    door: launchText(undefined, sandboxWords(host, door), host.isolation.seccomp),
+    door: launchText(undefined, sandboxWords(host, box, door), host.isolation.seccomp),
     guarded: guardsOf(plan, box).map(({ at }) => at),
     owner: user.kind === 'setpriv' ? user : undefined,
   }
@@ -147,7 +147,10 @@ export function prepareJob(
   } else {
     const options = bwrapOptions(sandbox).map((option) => `${option}\0`)
     write(EXEC_FILES.args, options.join(''))
-    write(EXEC_FILES.launch, launchText(undefined, sandboxCommand(host, sandbox, plan.command), host.isolation.seccomp))
+    write(
+      EXEC_FILES.launch,
+      launchText(undefined, sandboxCommand(host, plan.box, sandbox, plan.command), host.isolation.seccomp),
+    )
   }
   return {
     mode: sandbox === undefined ? 'plain' : sandbox.entry === undefined ? 'sandbox' : 'checked',
@@ -162,7 +165,8 @@ function sandboxPlan(
   plan: Pick<LaunchPlan, 'view' | 'network' | 'cwd' | 'environment' | 'box'>,
   user: BoxUser,
 ): BwrapPlan {
-  const { view, network, cwd, environment, box } = plan
+  const { view, cwd, environment, box } = plan
+  const network = box.join?.() === undefined ? plan.network : 'joined'
   if (box.record.workspace.kind === 'private') return { view, user, network, cwd, environment }
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
   const folder = openSame(workspace, hostIdentity, host.clock.machineBootId)
@@ -171,12 +175,18 @@ function sandboxPlan(
   return { view: withGuards(view, workspace, mounts), user, network, cwd, environment, entry: { workspace, numbers } }
 }
 
-function sandboxCommand(host: RunnerHost, plan: BwrapPlan, command: readonly string[]): readonly string[] {
-  return sandboxWords(host, bwrapCommand(plan, command))
+function sandboxCommand(
+  host: RunnerHost,
+  box: StoredBox,
+  plan: BwrapPlan,
+  command: readonly string[],
+): readonly string[] {
+  return sandboxWords(host, box, bwrapCommand(plan, command))
 }
 
-function sandboxWords(host: RunnerHost, command: readonly string[]): readonly string[] {
+function sandboxWords(host: RunnerHost, box: StoredBox, command: readonly string[]): readonly string[] {
   return [
+    ...(box.join?.() ?? []),
     host.isolation.bwrap ?? 'bwrap',
     '--args',
     String(KEEPER_FDS.args),

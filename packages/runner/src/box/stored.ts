@@ -16,6 +16,8 @@ export type StoredBox = {
   readonly hostIdentity?: FolderIdentity | undefined
   readonly uid: number
   readonly gid: number
+  /** The words that put a sandbox into the shared network of the box, while it has one. Not stored. */
+  join?: (() => readonly string[] | undefined) | undefined
   /** The highest epoch seen; calls with a lower one are refused. */
   epoch: number
 }
@@ -25,6 +27,7 @@ export type BoxPaths = {
   readonly file: string
   readonly execs: string
   readonly warm: string
+  readonly network: string
   readonly reservations: string
   readonly uploads: string
   readonly workspace: string
@@ -40,6 +43,7 @@ export function boxPaths(folder: string): BoxPaths {
     file: join(folder, 'box.json'),
     execs: join(folder, 'execs'),
     warm: join(folder, 'warm'),
+    network: join(folder, 'network.json'),
     reservations: join(folder, 'reservations'),
     uploads: join(folder, 'uploads'),
     workspace: join(folder, 'workspace'),

@@ -71,6 +71,17 @@ export const workspaceChanged: Diagnostic = {
   count: 1,
 }
 
+export const networkLost: Diagnostic = {
+  id: 'network_lost',
+  rank: 'hint',
+  message:
+    "the process that holds the box's network was killed: later commands are in another network and cannot reach this one",
+  advice: 'stop it and start it again',
+  retry: 'never',
+  evidence: [],
+  count: 1,
+}
+
 /** `problem`: why they could not be mounted again. */
 export const guardLost = (names: readonly string[], problem: string | undefined): Diagnostic => ({
   id: 'guard_lost',

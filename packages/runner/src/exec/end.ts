@@ -3,6 +3,7 @@ import type { Diagnostic } from '@breakfall/faults'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { pollUntil } from '../waiting.ts'
 import { exitRecord } from './exit-record.ts'
+import { backgroundEnded, leavesBehind } from './left-behind.ts'
 import { type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { ExecOutput } from './output.ts'
 import type { Run } from './run.ts'
@@ -26,6 +27,11 @@ export function endOf(
   const { claimed, run, stop } = ending
   const refusal = claimed ? null : ending.refusal
   const { losses } = output
+  const isLeft =
+    claimed &&
+    stop === null &&
+    setup.reservation.request.background === undefined &&
+    leavesBehind(setup.reservation.command)
   const oomKills = run?.keeper.group?.oomKills() ?? 0
   const exit = exitRecord(
     {
@@ -40,7 +46,12 @@ export function endOf(
       stdoutBytes: output.bytes('stdout'),
       stderrBytes: output.bytes('stderr'),
       truncated: output.truncated || losses.length > 0,
-      diagnostics: [...diagnostics, ...(refusal === null ? [] : [refusal.diagnostic]), ...losses],
+      diagnostics: [
+        ...diagnostics,
+        ...(isLeft ? [backgroundEnded] : []),
+        ...(refusal === null ? [] : [refusal.diagnostic]),
+        ...losses,
+      ],
     },
     setup.whyNotRunnable,
   )

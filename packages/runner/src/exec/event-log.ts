@@ -19,6 +19,7 @@ export type Stream = (typeof STREAMS)[number]
 
 export type LogRecord =
   | { readonly kind: 'start'; readonly pid: number; readonly atMs: number }
+  | { readonly kind: 'ready'; readonly ports: readonly number[]; readonly atMs: number }
   | {
       readonly kind: 'output'
       readonly stream: Stream
@@ -60,6 +61,11 @@ export class EventLog {
 
   start(pid: number, atMs: number): void {
     this.#add(KIND_START, pid, atMs)
+  }
+
+  /** Has room for two ports; its record has all of them. */
+  ready([first = 0, second = 0]: readonly number[], atMs: number): void {
+    this.#add(KIND_READY, first + second * 0x1_0000, atMs)
   }
 
   /** The spool has `size` bytes now. Throws if the disk refuses the records; the log is consistent even then. */
@@ -149,6 +155,7 @@ const LENGTH_MAX = 2 ** 32 - 1 // of one record
 const KIND_START = 1
 const KIND_STDOUT = 2
 const KIND_STDERR = 4
+const KIND_READY = 6
 
 export const startRecord = (pid: number, atMs: number): Buffer => put(Buffer.alloc(RECORD_BYTES), KIND_START, pid, atMs)
 
@@ -166,6 +173,8 @@ export function parseRecord(record: Buffer): LogRecord | undefined {
   const offset = record.readDoubleLE(8)
   if (!(offset >= 0 && offset <= TIME_MS_MAX && Number.isInteger(offset))) return undefined
   if (kind === KIND_START) return { kind: 'start', pid: length, atMs: offset }
+  if (kind === KIND_READY)
+    return { kind: 'ready', ports: [length & 0xffff, length >>> 16].filter((port) => port > 0), atMs: offset }
   if (kind < KIND_STDOUT || kind > KIND_STDERR + 1) return undefined
   return { kind: 'output', stream: kind < KIND_STDERR ? 'stdout' : 'stderr', isText: kind % 2 === 0, offset, length }
 }

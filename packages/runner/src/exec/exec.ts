@@ -19,6 +19,8 @@ import { ExecOutput } from './output.ts'
 import { execRecord } from './record.ts'
 import { refusalOf } from './refusal.ts'
 import { keepNote, readNotes } from './notes.ts'
+import { listeningPorts } from './ports.ts'
+import { Background } from './ready.ts'
 import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
 import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
@@ -34,6 +36,8 @@ export class Exec {
   readonly folder: string
   readonly setup: ExecSetup
   readonly stdin: StdinPipe
+  /** Only of a background exec. */
+  readonly background: Background | undefined
   readonly #output: ExecOutput
   readonly #status: StatusFile
   readonly #waiters = new Waiters()
@@ -49,7 +53,7 @@ export class Exec {
       onChange: () => this.#waiters.notify(),
       onFull: (diagnostic) => {
         if (diagnostic !== undefined) this.#diagnostics.push(diagnostic)
-        void this.stop('output_limit')
+        if (this.background === undefined) void this.stop('output_limit') // a server goes on without its log
       },
       onUnavailable: (diagnostic) => {
         if (this.#state.phase === 'spawning') {
@@ -62,6 +66,7 @@ export class Exec {
     })
     if (!setup.isNew) this.#diagnostics.push(...readNotes(setup.folder))
     this.#status = new StatusFile(join(setup.folder, EXEC_FILES.status))
+    this.background = setup.reservation.request.background && new Background(this)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
   }
 
@@ -106,7 +111,28 @@ export class Exec {
       stderrBytes: this.#output.bytes('stderr'),
       lastSeq: this.#output.count,
       end: this.end,
+      background: this.background?.record,
     })
+  }
+
+  /** The ports that its processes listen on. */
+  ports(): readonly number[] {
+    const run = runOf(this.#state)
+    const leader = this.sandboxPid ?? this.#status.status.pid
+    if (run === null || leader === undefined) return []
+    return listeningPorts(leader, this.setup.level === 'bwrap' ? undefined : run.tree.remaining())
+  }
+
+  /** When its command started; null if it has not. */
+  get startedAtMs(): number | null {
+    return startedAtMsOf(this.#state)
+  }
+
+  /** Writes the event. */
+  logReady(ports: readonly number[]): void {
+    if (this.isOver) return
+    this.#output.ready(ports, this.setup.clock.now())
+    this.#waiters.notify()
   }
 
   /** Resolves at the next event, at the end, or when `signal` aborts. */
@@ -156,6 +182,7 @@ export class Exec {
   /** Closes files and pipes and leaves the exec to its keeper: this process ends, the exec does not. */
   release(): void {
     if (this.isOver) return
+    this.background?.close()
     this.#take({ type: 'release' })
     this.stdin.release()
     this.#output.close()
@@ -239,6 +266,7 @@ export class Exec {
     this.#output.open()
     run.watch({ onStatus: () => this.#statusChanged(run), onDeadline: () => void this.stop('timed_out') })
     this.#statusChanged(run)
+    this.background?.watch()
   }
 
   /** The keeper may have written something. */
@@ -334,6 +362,7 @@ export class Exec {
     const isKept = keepEnd(this.folder, end, () => this.#kept(end)) // I1
     this.#take({ type: 'settled', end })
     this.#output.close()
+    this.background?.close()
     ending.run?.keeper.dismiss(isKept && isClean) // everything is read
     this.#waiters.notify()
     this.stdin.end()

@@ -6,6 +6,7 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecEvent } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
+import { type Bases, readBases } from './background.ts'
 import { EXEC_FILES } from './folder.ts'
 import { type LogRecord, parseRecord, RECORD_BYTES, type Stream, STREAMS } from './event-log.ts'
 import { errorCode } from '../state/json.ts'
@@ -20,12 +21,15 @@ export class LogReader {
   readonly #execId: string
   readonly #index: number
   readonly #spools = new Map<Stream, number | undefined>()
+  /** Of a background exec, whose oldest output is given up while it runs. */
+  readonly #bases: Bases
   #at: number
 
   constructor(folder: string, execId: string, after: number) {
     this.#folder = folder
     this.#execId = execId
     this.#at = after
+    this.#bases = readBases(folder)
     this.#index = openSync(join(folder, EXEC_FILES.index), 'r')
   }
 
@@ -41,6 +45,17 @@ export class LogReader {
       if (record.kind === 'start') {
         this.#at = seq
         yield { seq, type: 'start', execId: this.#execId, pid: record.pid, at: isoTime(record.atMs) }
+        continue
+      }
+      if (record.kind === 'ready') {
+        this.#at = seq
+        yield { seq, type: 'ready', ports: record.ports, at: isoTime(record.atMs) }
+        continue
+      }
+      if (record.offset < this.#bases[record.stream]) {
+        this.#at = seq
+        const { stream, offset, length } = record
+        yield { seq, type: 'gap', stream, from: offset, to: offset + length }
         continue
       }
       const data = this.#bytes(record)

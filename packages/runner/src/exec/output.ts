@@ -13,6 +13,7 @@ import { appendFileSync, closeSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
 import { outputLost, outputNotCopied, outputNotKept } from './diagnostics.ts'
+import { OutputWindow } from './background.ts'
 import { EventLog, type Stream } from './event-log.ts'
 import { openFifo } from './fifo.ts'
 import { EXEC_FILES } from './folder.ts'
@@ -38,6 +39,8 @@ export class ExecOutput {
   readonly #listener: OutputListener
   readonly #log: EventLog
   readonly #held: number[] = []
+  /** Of a background exec. */
+  readonly #window: OutputWindow | undefined
   #pumpId: number | undefined
   #isClosed = false
   #truncated = false
@@ -47,6 +50,7 @@ export class ExecOutput {
     this.#pump = setup.pump
     this.#listener = listener
     this.#log = new EventLog(setup.folder, setup.isNew)
+    this.#window = setup.reservation.request.background === undefined ? undefined : new OutputWindow(setup.folder)
     this.losses = setup.isNew ? [] : notedLosses(setup.folder).map(outputLost)
   }
 
@@ -72,7 +76,7 @@ export class ExecOutput {
     for (const stream of streams) this.#held.push(openFifo(join(folder, EXEC_FILES[stream]))) // I3
     this.#pumpId = this.#pump.open(
       {
-        bytesMax: reservation.request.outputBytesMax,
+        bytesMax: this.#window === undefined ? reservation.request.outputBytesMax : Number.MAX_SAFE_INTEGER,
         copies: streams.map((stream) => ({ pipe: join(folder, EXEC_FILES[stream]), spool: join(folder, stream) })),
       },
       {
@@ -90,6 +94,10 @@ export class ExecOutput {
   /** The start event. */
   start(pid: number, atMs: number): void {
     this.#orFull(() => this.#log.start(pid, atMs))
+  }
+
+  ready(ports: readonly number[], atMs: number): void {
+    this.#orFull(() => this.#log.ready(ports, atMs))
   }
 
   /** Reads what is left in the pipes. No process may be left that could write. */
@@ -125,6 +133,7 @@ export class ExecOutput {
     if (bytes === this.bytes(stream)) return // reported again, by a restarted pump
     this.#listener.onBytes() // I2
     if (!this.#truncated) this.#orFull(() => this.#log.grow(stream, bytes))
+    this.#window?.grown(stream, bytes)
     this.#listener.onChange()
   }
 

@@ -13,6 +13,7 @@ export function execRecord(
     readonly stderrBytes: number
     readonly lastSeq: number
     readonly end: ExecEnd | undefined
+    readonly background?: ExecRecord['background']
   },
 ): ExecRecord {
   return {
@@ -26,5 +27,6 @@ export function execRecord(
     stderrBytes: now.stderrBytes,
     lastSeq: now.end?.lastSeq ?? now.lastSeq,
     exit: now.end?.exit ?? null,
+    ...(now.background === undefined ? {} : { background: now.background }),
   }
 }

@@ -8,24 +8,30 @@ export type FilledRequest = {
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
   readonly stdin: 'none' | 'pipe'
-  readonly timeoutMs: number
+  /** Undefined: none. */
+  readonly timeoutMs?: number | undefined
   readonly killGraceMs: number
   readonly merge: boolean
   readonly outputBytesMax: number
+  readonly background?: BackgroundRequest | undefined
 }
 
+export type BackgroundRequest = Exclude<NonNullable<ExecRequest['background']>, true>
+
 export function fillRequest(request: ExecRequest): FilledRequest {
-  const { command, shell } = request
+  const { command, shell, background } = request
+  const timeoutMs = request.timeoutMs ?? (background === undefined ? EXEC_DEFAULTS.timeoutMs : undefined)
   return {
     ...(command === undefined ? {} : { command }),
     ...(shell === undefined ? {} : { shell }),
     cwd: request.cwd ?? EXEC_DEFAULTS.cwd,
     env: request.env ?? {},
     stdin: request.stdin ?? EXEC_DEFAULTS.stdin,
-    timeoutMs: request.timeoutMs ?? EXEC_DEFAULTS.timeoutMs,
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
     killGraceMs: request.killGraceMs ?? EXEC_DEFAULTS.killGraceMs,
     merge: request.merge ?? EXEC_DEFAULTS.merge,
     outputBytesMax: request.outputBytesMax ?? EXEC_DEFAULTS.outputBytesMax,
+    ...(background === undefined ? {} : { background: background === true ? {} : background }),
   }
 }
 

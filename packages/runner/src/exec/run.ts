@@ -56,8 +56,8 @@ export class Run {
   /** Follows the keeper's status file and the deadline, until `unwatch`. */
   watch(listener: { readonly onStatus: () => void; readonly onDeadline: () => void }): void {
     const elapsedMs = this.#setup.clock.monotonicMs() - (this.#spawnedAtMs ?? 0)
-    const remainingMs = this.#setup.reservation.request.timeoutMs - elapsedMs
-    this.#deadline = setTimeout(listener.onDeadline, Math.max(0, remainingMs))
+    const { timeoutMs } = this.#setup.reservation.request
+    if (timeoutMs !== undefined) this.#deadline = setTimeout(listener.onDeadline, Math.max(0, timeoutMs - elapsedMs))
     this.#status.follow(listener.onStatus)
   }
 

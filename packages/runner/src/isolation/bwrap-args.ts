@@ -22,7 +22,8 @@ export type BoxUser =
 export type BwrapPlan = {
   readonly view: BoxView
   readonly user: BoxUser
-  readonly network: Network
+  /** `joined`: it starts in its network already. */
+  readonly network: Network | 'joined'
   readonly cwd: string
   readonly environment: Readonly<Record<string, string>>
   /** If set, our own shell in the sandbox checks it and then starts the command. */

@@ -108,7 +108,7 @@ describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
     test(`a command at level ${level} is in every control group that the box's record names`, async (t) => {
       const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
       const box = await runner.box({ id: 'b1', limits: { cpus: 1, memoryMb: 128, pids: 99 } })
-      assert.deepEqual(box.limits, { memoryMb: 128, pids: 99, cpus: 1, execsMax: 32 })
+      assert.deepEqual(box.limits, { memoryMb: 128, pids: 99, cpus: 1, execsMax: 32, processesMax: 8 })
       await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell: 'echo up; exec sleep 100' })
       let pid = 0
       for await (const event of runner.client.execEvents('b1', 'e1')) {

@@ -1,0 +1,116 @@
+/**
+ * A network namespace that belongs to a box: one small process holds it, and sandboxes join it by `nsenter`. A server that one
+ * exec starts then answers another exec of the same box, and no one else.
+ */
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
+import { bwrapOptions, type BoxUser } from './bwrap-args.ts'
+import type { HostLayout } from './host.ts'
+
+export type NetworkTools = { readonly bwrap: string; readonly nsenter: string }
+
+/** Starts a holder, which lives as long as `file` exists. Resolves with its pid, or throws what bubblewrap said. */
+export function startHolder({ bwrap }: NetworkTools, file: string): Promise<number> {
+  const asRoot = process.getuid?.() === 0 ? [] : ['--unshare-user', '--uid', '0', '--gid', '0']
+  const args = [
+    ...asRoot,
+    '--unshare-net',
+    '--dev-bind',
+    '/',
+    '/',
+    '--json-status-fd',
+    '3',
+    '--',
+    '/bin/sh',
+    '-c',
+    HOLD,
+    'holder',
+    file,
+  ]
+  const child = spawn(bwrap, args, {
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    detached: true,
+    cwd: '/',
+    env: { PATH: '/usr/bin:/bin' },
+  })
+  return new Promise((resolve, reject) => {
+    let [told, said, status] = ['', '', '']
+    child.once('error', reject)
+    child.stderr?.on('data', (bytes: Buffer) => (told += bytes.toString()))
+    child.once('exit', () => reject(new Error(told.trim().slice(0, 300) || 'the holder of the network ended')))
+    const isUp = (): void => {
+      const [, pid] = /"child-pid": (\d+)\s*[,}]/.exec(status) ?? [] // it arrives in pieces
+      if (pid === undefined || !said.includes('up')) return // its namespaces are complete once its shell speaks
+      child.removeAllListeners('exit')
+      for (const stream of [child.stdout, child.stderr, child.stdio[3]]) stream?.removeAllListeners('data')
+      for (const stream of [child.stdout, child.stderr, child.stdio[3]]) if (stream instanceof Socket) stream.destroy()
+      child.unref()
+      resolve(Number(pid))
+    }
+    child.stdout?.on('data', (bytes: Buffer) => {
+      said += bytes.toString()
+      isUp()
+    })
+    child.stdio[3]?.on('data', (bytes: Buffer) => {
+      status += bytes.toString()
+      isUp()
+    })
+  })
+}
+
+/** The words before bubblewrap that put its sandbox into the holder's network. */
+export function joining({ nsenter }: Pick<NetworkTools, 'nsenter'>, pid: number): readonly string[] {
+  const user = process.getuid?.() === 0 ? [] : ['-U', '--preserve-credentials']
+  return [nsenter, '-t', String(pid), ...user, '-n', '--']
+}
+
+/** True if a sandbox really can join a holder here. */
+export async function probeSharedNetwork(
+  tools: NetworkTools,
+  stateDir: string,
+  layout: HostLayout,
+  user: BoxUser,
+): Promise<boolean> {
+  const folder = mkdtempSync(join(stateDir, 'probe-'))
+  const file = join(folder, 'network')
+  try {
+    writeFileSync(file, '')
+    const pid = await startHolder(tools, file)
+    try {
+      return await works(tools, pid, layout, user)
+    } finally {
+      process.kill(pid, 'SIGKILL')
+    }
+  } catch {
+    return false // user namespaces are restricted, or nsenter has other options here
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+// ---- details ----
+
+const PROBE_MS = 10_000
+const HOLD = 'echo up; exec >/dev/null; while [ -e "$1" ]; do sleep 10; done'
+
+function works(tools: NetworkTools, pid: number, layout: HostLayout, user: BoxUser): Promise<boolean> {
+  const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))
+  const view = { mounts, links: layout.links, masks: [], isHost: false }
+  const plan = { view, user, network: 'joined' as const, cwd: '/', environment: { PATH: '/usr/bin:/bin' } }
+  const [program, ...args] = [
+    ...joining(tools, pid),
+    tools.bwrap,
+    ...bwrapOptions(plan),
+    '--',
+    '/bin/sh',
+    '-c',
+    'cat /proc/net/dev',
+  ]
+  return new Promise((resolve) => {
+    execFile(program, args, { timeout: PROBE_MS, env: {} }, (error, stdout) =>
+      resolve(error === null && /^\s*lo:/m.test(stdout)),
+    )
+  })
+}

@@ -1,0 +1,185 @@
+/** Background processes: ready when they say so, reachable in their box only, and gone with it. */
+import { tempFolder } from '../../../../test/kit/folder.ts'
+import assert from 'node:assert/strict'
+import { chmodSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test, type TestContext } from 'node:test'
+import { TextSearch } from '../../src/exec/background.ts'
+import { leavesBehind } from '../../src/exec/left-behind.ts'
+import { parseListeners } from '../../src/exec/ports.ts'
+import { findProgram } from '../../src/isolation/find-program.ts'
+import { asProgram, inProcess, keepersOf, until, withoutBwrap, withoutRoot } from '../kit.ts'
+
+const perl = findProgram('perl', '/usr/bin:/bin') ?? ''
+const skip = withoutBwrap || (perl === '' && 'the test server is written in perl, which is not installed')
+
+/** Answers every connection with one line; forks a child that leaves its session, as servers do. */
+const SERVER = `use IO::Socket::INET; $| = 1; if (fork() == 0) { setpgrp; sleep 300; exit }
+my $s = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1', LocalPort => 3000, ReuseAddr => 1) or die $!; print "Local: up\\n";
+my $n = 0; while (my $c = $s->accept) { print $c "hello\\n"; close $c; $n++; print "served $n\\n" }`
+const CLIENT = `use IO::Socket::INET; my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => 3000, Timeout => 5) or do { print "refused\\n"; exit 1 }; print <$c>`
+
+const server = { command: [perl, '-e', SERVER], background: { name: 'web', ready: { port: 3000 } } }
+const client = { command: [perl, '-e', CLIENT] }
+
+describe('a background process', { skip }, async () => {
+  for (const [who, uid] of [
+    ['root', 0],
+    ['a plain user', 65_534],
+  ] as const)
+    test(
+      `answers other commands of its box when the call returns, and no other box (runner of ${who})`,
+      { skip: uid !== 0 && withoutRoot },
+      async (t) => {
+        const folder = tempFolder(t)
+        chmodSync(folder, 0o755)
+        const runner = await asProgram(t, join(folder, 'state'), [], uid === 0 ? {} : { uid, gid: uid })
+        const mark = `mark-${runner.runnerId}`
+        assert.equal((await runner.box({ id: 'b1' })).isolation.sharedNetwork, true)
+        await runner.box({ id: 'b2' })
+        const started = await runner.call('POST', 'boxes/b1/exec', {
+          execId: 'web',
+          ...server,
+          command: [...server.command, mark],
+        })
+        assert.equal(started.status, 201, started.text)
+        const { name, ready, ports } = started.json['background'] as { name: string; ready: boolean; ports: number[] }
+        assert.deepEqual([name, ready, ports], ['web', true, [3000]])
+        assert.equal((await runner.run('b1', client)).stdout, 'hello\n')
+        assert.equal((await runner.run('b2', client)).stdout, 'refused\n')
+        assert.deepEqual((await runner.call('GET', 'boxes/b1/processes')).json['processes'], [
+          { execId: 'web', name: 'web', state: 'running', ports: [3000] },
+        ])
+        // It survives its runner, and its log goes on without a lost byte.
+        const { stateDir } = runner
+        await runner.kill('SIGKILL')
+        const next = await asProgram(t, stateDir, [], uid === 0 ? {} : { uid, gid: uid })
+        assert.equal((await next.run('b1', { ...client, execId: 'again' })).stdout, 'hello\n')
+        await until(
+          async () => (await next.client.execOutput('b1', 'web', 'stdout')).toString(),
+          (text) => text === 'Local: up\nserved 1\nserved 2\n',
+        )
+        await next.call('POST', 'boxes/b1/stop')
+        const { exit } = await next.client.waitExec('b1', 'web')
+        assert.equal(exit?.cause, 'box_stopped')
+        assert.ok(!everyCommand().some((line) => line.includes(mark)), 'something outlived the box')
+      },
+    )
+
+  test('is answered as not ready when the time is up, with its end if it dies, and is ready by text', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1', limits: { processesMax: 2 } })
+    const slow = await runner.call('POST', 'boxes/b1/exec', {
+      execId: 'slow',
+      shell: 'while [ ! -e go ]; do sleep 0.02; done; echo almost; echo now: there; sleep 300',
+      background: { ready: { text: 'now: there' }, timeoutMs: 50 },
+    })
+    assert.deepEqual(
+      [slow.json['state'], slow.json['background']],
+      ['running', { name: 'slow', ready: false, readyMs: null, ports: [], restarts: 0 }],
+    )
+    await runner.run('b1', 'touch go')
+    for await (const event of runner.client.execEvents('b1', 'slow')) if (event.type === 'ready') break
+    const ready = (await runner.call('GET', 'boxes/b1/execs/slow')).json['background'] as { ready: boolean }
+    assert.equal(ready.ready, true)
+    const dead = await runner.call('POST', 'boxes/b1/exec', {
+      shell: 'echo no >&2; exit 3',
+      background: { ready: { port: 9 } },
+    })
+    const { exit } = dead.json as unknown as { exit: { code: number } }
+    assert.equal(exit.code, 3)
+    await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: { timeoutMs: 0 } })
+    const third = await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: true })
+    assert.deepEqual([third.status, third.json.category], [429, 'quota_exceeded'])
+    assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+    await runner.call('DELETE', 'boxes/b1')
+    assert.deepEqual(keepersOf(runner.runnerId), [])
+  })
+
+  test('keeps the newest 16 MiB of what it prints, and tells readers what is gone', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const shell = 'head -c 60000000 /dev/zero | tr "\\0" a; echo; echo end; sleep 300'
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'log', shell, background: { ready: { text: 'end' } } })
+    const reading = new AbortController()
+    const gaps: number[] = []
+    let kept = 0
+    for await (const event of runner.client.execEvents('b1', 'log', { signal: reading.signal })) {
+      if (event.type === 'gap') gaps.push(event.to - event.from)
+      if (event.type === 'stdout') kept += event.data?.length ?? 0
+      if (event.type === 'ready') break
+    }
+    reading.abort()
+    assert.ok(gaps.length > 0)
+    assert.ok(kept >= 16 * 1024 * 1024 && kept < 40_000_000, String(kept))
+    assert.equal(kept + gaps.reduce((a, b) => a + b, 0), 60_000_005)
+  })
+
+  test('without nsenter on the PATH is refused with 501, and commands still run', async (t) => {
+    const runner = await inProcess(t, { environment: { ...process.env, PATH: withoutNsenter(t) } })
+    assert.equal((await runner.box({ id: 'b1' })).isolation.sharedNetwork, false)
+    const refused = await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: true })
+    assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
+    assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+  })
+
+  test('that a plain command leaves behind is ended with it, and the record says so', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const { exec } = await runner.run('b1', 'sleep 300 & echo started')
+    assert.deepEqual([exec.exit?.code, exec.exit?.diagnostics.map(({ id }) => id)], [0, ['background_ended']])
+    assert.deepEqual((await runner.run('b1', 'true && echo "a & b" 2>&1')).exec.exit?.diagnostics, [])
+  })
+})
+
+/** A PATH with links to everything but that. */
+function withoutNsenter(t: TestContext): string {
+  const folder = tempFolder(t)
+  for (const name of readdirSync('/usr/bin'))
+    if (name !== 'nsenter') symlinkSync(join('/usr/bin', name), join(folder, name))
+  return folder
+}
+
+function everyCommand(): readonly string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    try {
+      return /^\d+$/.test(pid) ? [readFileSync(`/proc/${pid}/cmdline`, 'latin1')] : []
+    } catch {
+      return [] // it ended
+    }
+  })
+}
+
+test('the words of a command say whether it leaves something running', () => {
+  const sh = (text: string): readonly string[] => ['sh', '-c', text]
+  for (const text of [
+    'sleep 5 &',
+    'npm start & echo x',
+    '(server &)',
+    'nohup x',
+    'a & b &\n',
+    'x >log 2>&1 &',
+    'setsid -f x',
+  ])
+    assert.equal(leavesBehind(sh(text)), true, text)
+  for (const text of [
+    'a && b',
+    'a 2>&1',
+    'a &>log',
+    'echo "x &"',
+    "echo 'nohup'",
+    'a & wait',
+    'a |& b',
+    'echo a # &',
+    'ls',
+  ])
+    assert.equal(leavesBehind(sh(text)), false, text)
+})
+
+test('listening sockets are read from the kernel, and a text is found across blocks', (t) => {
+  const text =
+    '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0\n   1: 0100007F:0BB9 00000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 778 1 0\n'
+  assert.deepEqual(parseListeners(text), [['777', 3000]])
+  const search = new TextSearch(join(tempFolder(t), 'missing'), 'x')
+  assert.equal(search.isFound(), false)
+})
