@@ -86,7 +86,7 @@ describe('a background process', { skip }, async () => {
       shell: 'echo no >&2; exit 3',
       background: { ready: { port: 9 } },
     })
-    const { exit } = dead.json as unknown as { exit: { code: number } }
+    const exit = dead.json['exit'] as { code: number }
     assert.equal(exit.code, 3)
     await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: { timeoutMs: 0 } })
     const third = await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: true })
