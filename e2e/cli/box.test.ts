@@ -71,6 +71,22 @@ test(
   },
 )
 
+test(
+  'without a terminal, a call that needs an approval ends the run with 4, and approve continues the turn',
+  { ...LIMIT, skip },
+  async () => {
+    await using desk = await Desk.start(byProgress([ask([bash('echo ran >> made; cat made')]), say('done')]))
+    const waiting = await desk.run(['go', '--isolation', 'process'])
+    assert.equal(waiting.code, 4, waiting.stderr)
+    assert.equal(waiting.result.outcome, 'parked')
+    const listed = await desk.command(['approve'])
+    const [id = ''] = /breakfall approve (\S+)/.exec(listed.lines.join('\n'))?.slice(1) ?? []
+    const approved = await desk.command(['approve', id])
+    assert.equal(approved.code, 0, approved.stderr + approved.lines.join('\n'))
+    assert.match(approved.lines.join('\n'), /ran[^]*done/)
+  },
+)
+
 test('--isolation process is honoured, or refused with a sentence', { ...LIMIT, skip }, async () => {
   await using desk = await Desk.start(byProgress([ask([bash('readlink /proc/self/ns/pid')]), say('done')]))
   const outside = await desk.run(['go', '--isolation', 'process', '--approve', 'never'])

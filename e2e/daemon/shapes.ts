@@ -4,7 +4,7 @@ import { type Event, isTerminal, type Json, type Reply } from './client.ts'
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const CLASSES = ['transient', 'throttled', 'needs_action', 'invalid', 'cancelled', 'internal', 'unknown_outcome']
-const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon']
+const BOUNDARIES = ['client', 'model', 'runner', 'box', 'process', 'journal', 'daemon', 'mcp']
 const NEXT = ['never', 'retry', 'resolve', 'restart', 'compact', 'park']
 
 export function isFault(fault: Json, category?: string): void {
@@ -132,6 +132,8 @@ const SHAPES: Readonly<Record<string, Readonly<Record<string, Fits>>>> = {
   'tool-result': { callId: text, outcome: oneOf('ok', 'failed', 'unknown', 'cancelled'), text },
   parked: { fault: object, resumeAt: (value) => value === null || time(value) },
   resumed: { because: oneOf('time', 'signal', 'person', 'restart') },
+  'approval-requested': { callId: text, tool: text, why: text },
+  approval: { callId: text, decision: text, actor: text },
   'taken-over': { epoch: ordinal },
   'model-server': { state: oneOf('loading', 'ready', 'busy', 'hung', 'restarting', 'given_up'), since: time },
   'turn-end': { text, usage: object, steps: ordinal, faultsSurvived: count },

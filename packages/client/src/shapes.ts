@@ -157,7 +157,6 @@ const EVENT_FIELDS: Readonly<Record<EventType, Fields>> = {
   resumed: { because: isText },
   'taken-over': { epoch: isNumber },
   'model-server': { state: isText, since: isText },
-  'tool-sent': { callId: isText, server: isText },
   'approval-requested': { callId: isText, tool: isText, arguments: isRecord, why: isText, expiresAt: orNull(isText) },
   approval: { callId: isText, decision: isText, actor: isText, reason: orNull(isText) },
   'turn-end': { text: isText, steps: isNumber, faultsSurvived: isNumber },

@@ -46,7 +46,6 @@ export function logEvent(log: Logger, event: SessionEvent): void {
     case 'tool-draft':
     case 'tool-output':
     case 'tool-result':
-    case 'tool-sent':
       return undefined
   }
 }

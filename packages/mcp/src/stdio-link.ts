@@ -6,7 +6,7 @@
  * I3  A server that dies of the era probe is one of 2025: its next start uses the old handshake.
  */
 import { Fault, isFault } from '@breakfall/faults'
-import { type ChildEvent, supervise, type Supervised, within } from '@breakfall/supervisor'
+import { type ChildEvent, type ExitReport, supervise, type Supervised, within } from '@breakfall/supervisor'
 import { isoNow } from './clock.ts'
 import { MCP_LIMITS, type McpLimits, type McpServerConfig } from './config.ts'
 import { Connection } from './connection.ts'
@@ -27,6 +27,9 @@ export type LinkOptions = {
   readonly onState: () => void
 }
 
+/** Of a report, what explains the end. */
+type EndReport = Pick<ExitReport, 'endedBy' | 'endedDetail' | 'diagnoses' | 'signal' | 'code' | 'kind'>
+
 export class StdioLink implements Link {
   readonly #options: LinkOptions
   readonly #child: Supervised
@@ -36,6 +39,10 @@ export class StdioLink implements Link {
   #opening: { readonly pipe: Pipe; readonly done: Promise<boolean> } | undefined
   #connection: Connection | undefined
   #wasReady = false
+  /** How the last run ended or is ending. */
+  #report: EndReport | null = null
+  /** The current connection has ended, for the reason in `#report`. */
+  #isGone = true
   #isStopped = false
   #state: McpState = 'starting'
   #since = isoNow()
@@ -65,7 +72,7 @@ export class StdioLink implements Link {
         startMsMax: startMs,
         startTotalMsMax: startMs,
         termMs: 2_000,
-        stableMs: 1_000, // a server that served was fine; its next start need not wait long
+        stableMs: 1, // a server that was ready was fine: its next start need not wait long
         failuresMax: limits.failuresMax,
         hungMs: (config.callMs ?? limits.callMs) * MCP_LIMITS.callMsMaxFactor * 2, // calls have their own limits
         stdinBytesMax: limits.inputBytesMax,
@@ -120,10 +127,10 @@ export class StdioLink implements Link {
   async broken(_connection: Connection, fault: Fault): Promise<Fault> {
     const died = Promise.withResolvers<Fault>()
     const off = this.#child.on((event) => {
-      if (event.type === 'exit' || event.type === 'ending') died.resolve(this.#asMcp(undefined))
+      if (event.type === 'exit' || event.type === 'ending') queueMicrotask(() => died.resolve(this.#asMcp(undefined)))
     })
     try {
-      if (!this.#child.serving) return this.fault ?? fault
+      if (this.#isGone) return this.#asMcp(undefined)
       return (await within(died.promise, EXIT_MS)) ?? fault
     } finally {
       off()
@@ -189,6 +196,7 @@ export class StdioLink implements Link {
         return false
       }
       this.#connection = connection
+      this.#isGone = false
       if (connection.verdict !== undefined) eras.remember(config, connection.verdict)
       return true
     } catch (thrown) {
@@ -203,6 +211,8 @@ export class StdioLink implements Link {
 
   #onEvent(event: ChildEvent): void {
     if (event.type === 'exit' || event.type === 'ending') {
+      this.#report = event.report
+      this.#isGone = true
       void this.#pipe?.close()
       void this.#connection?.close()
       this.#connection = undefined
@@ -241,7 +251,7 @@ export class StdioLink implements Link {
   /** The supervisor's fault, as one of this server. */
   #asMcp(fault: Fault | undefined): Fault {
     const { name } = this.#options
-    const { report } = this.#child
+    const report = this.#report
     const isBroken = report?.endedBy === 'unhealthy' && BROKEN.test(report.endedDetail ?? '')
     return new Fault(isBroken ? 'mcp_protocol_error' : 'mcp_server_failed', {
       facts: { name, detail: this.#reasonOf() },
@@ -251,7 +261,7 @@ export class StdioLink implements Link {
   }
 
   #reasonOf(): string {
-    const { report } = this.#child
+    const report = this.#report
     if (report === null) return 'it has not started'
     const [cause] = report.diagnoses
     if (report.endedDetail !== null) return report.endedDetail

@@ -99,6 +99,13 @@ export const eventSchemas = {
     text: z.string(),
     execSeq: z.int().optional().describe("the exec's events up to this seq are journalled"),
     execOffsets: record({ stdout: offset, stderr: offset }).optional().describe('bytes journalled of later events'),
+    sent: record({
+      server: z.string(),
+      taskId: z.string().optional().describe("the server's handle of a call that it runs as a task"),
+      refused: z.boolean().optional().describe('true: the server certainly did not run what was sent last'),
+    })
+      .optional()
+      .describe('the call leaves for an MCP server now; the text is empty'),
   }),
   'tool-result': event('tool-result', {
     callId: z.string(),
@@ -157,12 +164,6 @@ export const eventSchemas = {
     since: time,
     line: z.string().optional().describe('the last line on its stderr'),
   }),
-  'tool-sent': event('tool-sent', {
-    callId: z.string(),
-    server: z.string(),
-    taskId: z.string().optional().describe("the server's handle of a call that it runs as a task"),
-    refused: z.boolean().optional().describe('true: the server certainly did not run what was sent last'),
-  }),
   'approval-requested': event('approval-requested', {
     callId: z.string(),
     tool: z.string(),
@@ -209,7 +210,6 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
   eventSchemas.resumed,
   eventSchemas['taken-over'],
   eventSchemas['model-server'],
-  eventSchemas['tool-sent'],
   eventSchemas['approval-requested'],
   eventSchemas.approval,
   eventSchemas['turn-end'],

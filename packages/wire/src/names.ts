@@ -17,7 +17,6 @@ export const EVENT_TYPES = [
   'resumed',
   'taken-over',
   'model-server',
-  'tool-sent',
   'approval-requested',
   'approval',
   'turn-end',

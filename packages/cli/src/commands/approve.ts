@@ -29,8 +29,9 @@ export async function approveCommand(
   const daemon = await findDaemon(config)
   if (daemon === undefined) {
     // No daemon would continue the turn, so this command does, to its end.
+    const isolation = turn.approval.tool.startsWith('mcp__') ? {} : ({ isolation: 'process' } as const)
     const { runCommand } = await import('./run.ts')
-    return runCommand(context, { session: turn.sessionId, answer: { decision, ...reason } }, [])
+    return runCommand(context, { session: turn.sessionId, answer: { decision, ...reason, ...isolation } }, [])
   }
   const { callId } = turn.approval
   showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason }), out)

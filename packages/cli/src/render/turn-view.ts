@@ -79,7 +79,7 @@ export class TurnView {
       case 'tool-call':
         return this.#toolCall(event)
       case 'tool-output':
-        return this.#toolOutput(event.text)
+        return event.text === '' ? [] : this.#toolOutput(event.text)
       case 'tool-result':
         return this.#toolResult(event)
       case 'retry':
@@ -95,8 +95,7 @@ export class TurnView {
         this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
         return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
       case 'model-server':
-      case 'tool-sent':
-        return [] // the status line shows it, or the result of the call
+        return [] // the status line shows it
       case 'approval-requested':
         return [this.#line('warn', `? ${event.tool} needs your approval: ${event.why}`)]
       case 'approval':

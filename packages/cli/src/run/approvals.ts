@@ -9,7 +9,12 @@ import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/
 import type { Output } from '../render/output.ts'
 import { printable } from '../render/printable.ts'
 
-export type GivenAnswer = { readonly decision: ApprovalDecision; readonly reason?: string | undefined }
+export type GivenAnswer = {
+  readonly decision: ApprovalDecision
+  readonly reason?: string | undefined
+  /** The approved command runs without a sandbox, as its session was set up. */
+  readonly isolation?: 'process' | undefined
+}
 
 type Keyboard = Pick<NodeJS.ReadStream, 'isTTY' | 'setRawMode' | 'on' | 'off' | 'resume' | 'pause'>
 

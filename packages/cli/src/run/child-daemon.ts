@@ -4,7 +4,7 @@ import type { Output } from '../render/output.ts'
 import type { RunContext } from './options.ts'
 
 export function childDaemonFor({ config, options, out }: RunContext, folder: string): ChildDaemonOptions {
-  const level = options.isolation ?? config.runner.isolation
+  const level = options.isolation ?? options.answer?.isolation ?? config.runner.isolation
   return {
     args: [
       '--state-dir',

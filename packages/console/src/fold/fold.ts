@@ -156,8 +156,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
       turn.server = state === 'ready' || state === 'busy' ? null : { state, since, line }
       return
     }
-    case 'tool-sent':
-      return // the call shows how it went
     case 'approval-requested':
     case 'approval':
       approved(turn, event)

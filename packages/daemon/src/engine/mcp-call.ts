@@ -30,11 +30,12 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
   if (sends > 0 && !mayRepeat()) return unknownCall('Breakfall was interrupted while it ran')
   const sent = (more: { readonly taskId?: string; readonly refused?: boolean } = {}): Promise<unknown> =>
     session.append({
-      type: 'tool-sent',
+      type: 'tool-output',
       turnId: session.currentTurn.id,
       callId: call.callId,
-      server: server.name,
-      ...more,
+      stream: 'stdout',
+      text: '',
+      sent: { server: server.name, ...more },
     })
   for (;;) {
     const end = await server.call(
@@ -46,7 +47,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
           sends += 1
           await sent() // I1
           session.unstartedCalls.delete(call.callId)
-          ports.failpoint('after:tool-sent')
+          ports.failpoint('after:sent')
         },
         onTask: async (id) => {
           await sent({ taskId: id }) // I3

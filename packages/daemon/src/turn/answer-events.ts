@@ -23,7 +23,6 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'tool-output':
     case 'tool-result':
     case 'model-server':
-    case 'tool-sent':
     case 'approval-requested':
     case 'approval':
     case 'turn-end':

@@ -96,7 +96,6 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
     case 'tool-result':
       return resultOf(glance, event)
     case 'turn-queued':
-    case 'tool-sent':
     case 'approval-requested':
     case 'approval':
     case 'compacted':

@@ -48,7 +48,9 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'tool-output':
       return withTurn(
         state,
-        updatedCall(turn, event.callId, (call) => outputGrown(call, event)),
+        updatedCall(turn, event.callId, (call) =>
+          event.sent === undefined ? outputGrown(call, event) : sent(call, event.sent),
+        ),
       )
     case 'tool-result':
       return resulted(state, turn, event)
@@ -64,11 +66,6 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       return withTurn(state, takenOver(turn))
     case 'model-server':
       return state
-    case 'tool-sent':
-      return withTurn(
-        state,
-        updatedCall(turn, event.callId, (call) => sent(call, event)),
-      )
     case 'approval-requested':
       return withTurn(
         state,
@@ -185,7 +182,7 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
   }
 }
 
-function sent(call: ToolCall, { taskId, refused }: SessionEventOf<'tool-sent'>): ToolCall {
+function sent(call: ToolCall, { taskId, refused }: NonNullable<SessionEventOf<'tool-output'>['sent']>): ToolCall {
   const times = call.sent.times + (refused === true ? -1 : taskId === undefined ? 1 : 0)
   return { ...call, sent: { times, taskId: taskId ?? call.sent.taskId } }
 }

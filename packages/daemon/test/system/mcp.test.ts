@@ -43,7 +43,7 @@ test('a turn calls a tool of a reference server, and the journal has the call be
   })
   const { events } = await turn(api)
   const kinds = events.map((event) => event.type).filter((type) => type.startsWith('tool-') && type !== 'tool-draft')
-  assert.deepEqual(kinds, ['tool-call', 'tool-sent', 'tool-result'])
+  assert.deepEqual(kinds, ['tool-call', 'tool-output', 'tool-result'])
   assert.deepEqual(
     ofType(events, 'tool-result').map(({ outcome, text }) => [outcome, text]),
     [['ok', 'Echo: hi']],
@@ -84,7 +84,7 @@ test('M2 with trust and readOnlyHint the call is run once more', async (t) => {
     ofType(events, 'tool-result').map(({ outcome }) => outcome),
     ['ok'],
   )
-  assert.deepEqual([bad.ran('look'), ofType(events, 'tool-sent').length], [2, 2])
+  assert.deepEqual([bad.ran('look'), ofType(events, 'tool-output').length], [2, 2])
 })
 
 test('M4 a schema that changed over a restart: the call against the old one is refused by name', async (t) => {
@@ -128,7 +128,7 @@ test('a cancel reaches the server', async (t) => {
   const { api } = await start(t, inOrder(calls(['mcp__s__act', {}]), done), { s: bad.config })
   const { id } = await api.session({ tools: ['mcp__s'] })
   const turnId = await api.prompt(id, 'go')
-  await api.events(id, (event) => event.type === 'tool-sent')
+  await api.events(id, (event) => event.type === 'tool-output')
   while (bad.ran('act') === 0) await new Promise((resolve) => setTimeout(resolve, 20))
   await api.call('POST', `/v1/turns/${turnId}/cancel`, {})
   const events = await api.ended(id, turnId)

@@ -1,0 +1,92 @@
+/** A small MCP server over HTTP, of 2025 or with the tasks of 2026, that loses sessions, refuses credentials and cuts responses. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+
+export type HttpMcp = {
+  readonly url: string
+  readonly seen: string[]
+  behaviour: 'ok' | 'no-session' | '401' | 'cut' | 'task'
+  taskStatus: 'working' | 'completed'
+  close(): Promise<void>
+}
+
+type Message = { readonly id?: number | string; readonly method: string; readonly params?: Record<string, unknown> }
+
+export async function startHttpMcp(era: '2025' | '2026' = '2025', port = 0): Promise<HttpMcp> {
+  let session = 0
+  const server = createServer((req, res) => void handle(req, res))
+  const mcp: Omit<HttpMcp, 'url' | 'close'> = { seen: [], behaviour: 'ok', taskStatus: 'working' }
+  const handle = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    if (req.method !== 'POST') return void res.writeHead(405).end()
+    let body = ''
+    for await (const chunk of req) body += String(chunk)
+    const { id, method, params } = JSON.parse(body) as Message
+    mcp.seen.push(method)
+    if (mcp.behaviour === '401') return void res.writeHead(401).end()
+    if (id === undefined) return void res.writeHead(202).end()
+    const isLost = era === '2025' && method !== 'initialize' && req.headers['mcp-session-id'] !== `s${session}`
+    if (isLost || (mcp.behaviour === 'no-session' && method === 'tools/call')) {
+      if (mcp.behaviour === 'no-session') mcp.behaviour = 'ok'
+      session += 1
+      return void res.writeHead(404).end()
+    }
+    const json = (result: object): void => {
+      const headers = { 'content-type': 'application/json', 'mcp-session-id': `s${session}` }
+      const whole = era === '2026' ? { resultType: 'complete', ...result } : result
+      res.writeHead(200, era === '2026' ? { 'content-type': 'application/json' } : headers)
+      res.end(JSON.stringify({ jsonrpc: '2.0', id, result: whole }))
+    }
+    const refuse = (code: number): void => {
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'no' } }))
+    }
+    switch (method) {
+      case 'server/discover':
+        if (era === '2025') return refuse(-32_601)
+        return json({ supportedVersions: ['2026-07-28'], capabilities: { tools: {} } })
+      case 'initialize':
+        return json({
+          protocolVersion: params?.['protocolVersion'],
+          capabilities: { tools: {} },
+          serverInfo: { name: 'http', version: '1' },
+        })
+      case 'tools/list':
+        return json({
+          tools: [{ name: 'act', inputSchema: { type: 'object' } }],
+          ...(era === '2026' ? { ttlMs: 0, cacheScope: 'private' } : {}),
+        })
+      case 'tools/call':
+        if (mcp.behaviour === 'cut') {
+          res.writeHead(200, { 'content-type': 'text/event-stream' })
+          res.write(': here it comes\n\n')
+          setTimeout(() => res.destroy(), 50)
+          return
+        }
+        if (mcp.behaviour === 'task')
+          return json({ resultType: 'task', taskId: 'task-1', status: 'working', pollIntervalMs: 50 })
+        return json({ content: [{ type: 'text', text: 'acted' }] })
+      case 'tasks/get': {
+        const result = { content: [{ type: 'text', text: `result of ${String(params?.['taskId'])}` }] }
+        return json({
+          taskId: params?.['taskId'],
+          status: mcp.taskStatus,
+          ...(mcp.taskStatus === 'completed' ? { result } : {}),
+        })
+      }
+      default:
+        return refuse(-32_601)
+    }
+  }
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/mcp`
+  return Object.assign(mcp, {
+    url,
+    close: async () => {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  })
+}
