@@ -31,6 +31,7 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
           model: rehearsal.modelName,
           provider: rehearsal.provider,
           box: { workspace: folder, isolation: { level: isolation } },
+          policy: { approve: 'never' }, // its commands are scripted, and its folder is temporary
         },
         session: undefined,
         parkWaitMs,
