@@ -10,7 +10,7 @@ import { inProcess, until, withoutBwrap, withoutRoot } from '../kit.ts'
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full in the middle of output: the exec ends with the reason and keeps what was written; then 507; with free space everything works again', async (t) => {
     const { folder, stateDir } = smallDisk(t)
-    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
+    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token'), warm: false })
     await runner.box({ id: 'b1' })
     const { exec, events } = await runner.run('b1', { execId: 'big', shell: 'head -c 50000000 /dev/zero' })
     assert.equal(exec.exit?.cause, 'output_limit')

@@ -52,7 +52,7 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('a keeper that is killed while idle is replaced, and the exec runs once', async (t) => {
-      const runner = await inProcess(t, { ...PROCESS, isolation: level })
+      const runner = await inProcess(t, { ...PROCESS, isolation: level, warm: false })
       await runner.box({ id: 'b1' })
       for (let i = 0; i < 5; i += 1) {
         await runner.run('b1', 'true')
