@@ -60,7 +60,7 @@ test('the walk itself finds zod behind the full wire entry', () => {
 })
 
 /** Two thirds of it are the fault table, its messages and the classifier. The goal is 12 kB. */
-const BYTES_MAX = 21_500
+const BYTES_MAX = 22_000
 
 test('bundled for a browser, the client has no zod in it, and does not grow', async () => {
   const { build } = await import('esbuild')
