@@ -57,6 +57,7 @@ test('every command ends with a result line, and this list contains every comman
     'mcp import': { args: [], code: 2, says: { outcome: 'failed' } },
     open: { args: ['--print'], says: {} },
     demo: { args: ['--print', '--port', '70000'], code: 2, says: { outcome: 'failed' } },
+    store: { args: ['migrate'], code: 2, says: { outcome: 'failed' } }, // no PostgreSQL is named
     uninstall: { args: [], code: 1, says: { outcome: 'failed' } }, // a daemon runs
     trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }

@@ -65,7 +65,7 @@ const usage = (error: string): Fault => new Fault('invalid_request', { error })
 
 function urlOf(place: StorePlace): string {
   if ('url' in place) return place.url
-  throw usage('Say which database: --store postgres://USER@HOST/DATABASE, or [daemon] store in your config.toml.')
+  throw usage('Say which database: --store postgres://HOST/DATABASE, or [daemon] store in your config.toml.')
 }
 
 /** Opened when the first line is wanted: a reader that starts earlier loses the lines that nothing waits for. */

@@ -81,7 +81,7 @@ async function askFirst(folders: readonly string[], bytes: number): Promise<void
   if (!process.stdin.isTTY)
     throw new Fault('invalid_request', {
       message: {
-        happened: `This removes ${what}, and nobody can be asked.`,
+        happened: `This removes ${what}, and there is no terminal to ask in.`,
         action: 'Nothing was removed.',
         advice: 'To remove it, add --yes.',
       },
