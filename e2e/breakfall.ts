@@ -142,7 +142,13 @@ export class Place implements AsyncDisposable {
       await once(child, 'close')
       clearTimeout(timer)
     }
-    for (const line of this.leftovers()) process.kill(Number(line.split(' ')[0]), 'SIGKILL')
+    for (const line of this.leftovers()) {
+      try {
+        process.kill(Number(line.split(' ')[0]), 'SIGKILL')
+      } catch {
+        // it ended meanwhile
+      }
+    }
     await removeControlGroups(this.home)
     rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
   }

@@ -16,7 +16,7 @@ test(
     await using place = new Place()
     const first = place.start(['up', '--json', '--port', '0', '--state-dir', place.stateDir])
     const line = await first.seen(listening)
-    assert.deepEqual(Object.keys(line).sort(), ['event', 'pid', 'runner', 'tokenFile', 'unfinished', 'url'])
+    assert.deepEqual(Object.keys(line).sort(), ['console', 'event', 'pid', 'runner', 'tokenFile', 'unfinished', 'url'])
     const file = JSON.parse(readFileSync(join(place.stateDir, 'daemon.json'), 'utf8')) as { url: string; pid: number }
     assert.equal(file.url, line['url'])
     assert.equal(file.pid, first.child.pid)

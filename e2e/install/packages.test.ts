@@ -169,6 +169,7 @@ test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over 
   const model = await startScriptedModel()
   t.after(() => model.close())
   model.script('any', [say('First.'), say('Second.')])
+  model.script('relayed', [say('Through.')])
   const env = modelAt(model.url)
   await using home = new Place({}, launcher)
 
@@ -178,7 +179,13 @@ test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over 
   assert.equal(first.code, 0, first.stderr)
   await using gateway = home.start(['gateway', '--upstream', model.url, '--port', '0', '--json'])
   const served = await gateway.listening()
-  assert.equal((await fetch(`${String(served['url'])}/models`)).status, 200)
+  const question = { model: 'relayed', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+  const relayed = await fetch(`${String(served['url'])}/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(question),
+  })
+  assert.match(await relayed.text(), /Through\./)
   await gateway.stop()
   const explained = await home.start(['explain', '--json', 'read ECONNRESET']).ended
   assert.equal(explained.code, 0, explained.stderr)

@@ -19,7 +19,7 @@ async function readTurn(page: Page): Promise<string> {
   await page.keyboard.press('e')
   return page.evaluate(() => {
     const talk = document.querySelector('.talk')
-    return (talk?.textContent ?? '').replaceAll(/just now|\d+ s ago|\d+ min ago/g, '')
+    return (talk?.textContent ?? '').replaceAll(/just now|\d+ s ago|\d+ min ago|↓ follow/g, '')
   })
 }
 
