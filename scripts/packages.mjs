@@ -17,6 +17,9 @@ export const LIBRARY_NODE = '>=22.19'
 /** The journal uses node:sqlite, which Node 22 still calls experimental, and the command uses `using` stacks of Node 24. */
 export const COMMAND_NODE = '>=24.12'
 
+/** Used if the program has them. They are not in the checkout's manifests, where they would be installed for everyone. */
+const OPTIONAL_PEERS = { '@breakfall/model': { '@opentelemetry/api': '>=1.9 <2' } }
+
 const KEYWORDS = ['ai', 'agents', 'llm', 'reliability', 'retry', 'streaming']
 
 /** The manifest of a library, as published. `source` is the one in the checkout, `root` that of the repository. */
@@ -27,6 +30,7 @@ export function libraryManifest(source, root) {
     exports: { ...publishedExports(source.exports), './package.json': './package.json' },
     files: ['lib'],
     ...dependencies([source], root.version),
+    ...optionalPeers(source.name),
   }
 }
 
@@ -77,7 +81,14 @@ function publishedExports(exports) {
   )
 }
 
-const KINDS = ['dependencies', 'optionalDependencies', 'peerDependencies', 'peerDependenciesMeta']
+function optionalPeers(name) {
+  const peerDependencies = OPTIONAL_PEERS[name]
+  if (peerDependencies === undefined) return {}
+  const optional = Object.keys(peerDependencies).map((peer) => [peer, { optional: true }])
+  return { peerDependencies, peerDependenciesMeta: Object.fromEntries(optional) }
+}
+
+const KINDS = ['dependencies', 'optionalDependencies']
 
 function dependencies(manifests, version) {
   const out = {}

@@ -24,6 +24,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** Loaded on demand only: fault injection must not slow down a normal start. */
 const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos', 'console', 'console/build'] }
 
+/** Loaded if the program has them; only their types may be imported. `scripts/packages.mjs` declares them. */
+const OPTIONAL_PEERS: Readonly<Record<string, readonly string[]>> = { model: ['@opentelemetry/api'] }
+
 /** Code that runs in a browser imports nothing from Node. */
 const BROWSER = ['packages/faults/src/', 'packages/wire/src/', 'packages/client/src/', 'packages/console/src/']
 const isBrowser = (path: string): boolean =>
@@ -62,6 +65,8 @@ export function violations(source: Source): readonly string[] {
     } else if (isBuiltin(specifier)) {
       if (!specifier.startsWith('node:')) wrong('say node:')
       if (isBrowser(source.path)) wrong('this runs in a browser')
+    } else if (typeOnly && (OPTIONAL_PEERS[own] ?? []).includes(specifier)) {
+      continue
     } else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined) {
       wrong('not a declared dependency')
     }

@@ -19,6 +19,7 @@ import { daemonRoutes } from './api/routes.ts'
 import { viewRoutes } from './api/view-routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
+import { TurnTraces } from './telemetry/turn-traces.ts'
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
 import { Feeds } from './engine/feeds.ts'
@@ -34,7 +35,7 @@ import { Sessions } from './engine/sessions.ts'
 import { Fleet } from './fleet.ts'
 import type { WatchHub } from './engine/watch-hub.ts'
 import { readiness } from './readiness.ts'
-import { logEvent } from './event-log.ts'
+import { observing } from './telemetry/observe.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { logFault, logger } from './log.ts'
 import { ConfigReader } from './live-config.ts'
@@ -246,6 +247,7 @@ async function assemble(
   const outside = new OutsideTools({ stateDir, log, now, limits: options.mcpLimits })
   config.onRead = (read) => outside.configure(read)
   outside.configure(config.last)
+  const traces = new TurnTraces()
   const ports: Ports = {
     store,
     feeds,
@@ -261,10 +263,8 @@ async function assemble(
     reclaimBoxes: () => boxReleases.reclaim(),
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
     onUsed: (usage, cost) => metrics.used(usage, cost),
-    onEvent: (event) => {
-      metrics.event(event)
-      logEvent(log, event)
-    },
+    traces,
+    onEvent: observing(() => metrics, log, traces),
     onChange: (sessionId) => hub.changed(sessionId),
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
     providers,

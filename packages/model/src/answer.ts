@@ -166,6 +166,16 @@ export type TryOptions = Pick<AnswerOptions, 'signal' | 'policy' | 'now' | 'dead
   readonly onBytes?: (() => void) | undefined
   /** The attempt before this one was complete and held nothing: then so may this one. */
   readonly emptyBefore?: boolean | undefined
+  readonly trace?: CallTrace | undefined
+}
+
+/** The call that an attempt belongs to, in a trace. */
+export type CallTrace = {
+  readonly traceparent: string | undefined
+  /** The wait before the attempt. */
+  readonly backoffMs?: number | undefined
+  /** Called when the model has said something. */
+  readonly chunk?: () => void
 }
 
 export type TryEvent =

@@ -27,6 +27,7 @@ import { type AnswerState, initialAnswer, nextAttempt, shownText } from './machi
 import { partCounter } from './dialects/read-answer.ts'
 import { wasEmpty } from './proof.ts'
 import { resolvePolicy } from './resolve-policy.ts'
+import { ChatSpan } from './telemetry/chat-span.ts'
 import { takesPrefill, type Target, targetsOf } from './target.ts'
 import { totalUsage } from './usage.ts'
 
@@ -47,6 +48,7 @@ class AnswerRun {
   readonly #targets: readonly Target[]
   readonly #nextPartId = partCounter()
   readonly #ledger: AttemptRecord[] = []
+  readonly #chat: ChatSpan
   #state: AnswerState
   #current: AnswerAttempt | undefined
   /** Set if the options are invalid and nothing is asked at all. */
@@ -59,6 +61,8 @@ class AnswerRun {
     this.#targets = targetsOf(request, options.fallback ?? [])
     this.#lifetime = new Lifetime(options.signal, options.deadlineAt ?? null, this.#now)
     this.#state = reduceAnswer(initialAnswer(options.budget), { type: 'step-start' })
+    const { api, request: first } = targetAt(this.#targets, this.#state)
+    this.#chat = new ChatSpan({ api, model: first.model, baseUrl: first.baseUrl })
     this.events = new EventQueue<AnswerEvent>({
       onFull: () => this.#current?.pause(),
       onRoom: () => this.#current?.resume(),
@@ -111,6 +115,7 @@ class AnswerRun {
       nextPartId: this.#nextPartId,
       events: this.events,
       emptyBefore: wasEmpty(this.#state.lastFault),
+      trace: this.#chat,
     })
     this.#current = current
     const result = await current.result
@@ -120,6 +125,8 @@ class AnswerRun {
     this.#state = reduceAnswer(this.#state, { type: 'answered' })
     const { finish, proven } = result
     const usage = totalUsage(this.#ledger)
+    this.#chat.chunk()
+    this.#chat.end({ finish, usage })
     this.events.push({ type: 'done', finish, proven, usage, ledger: this.#ledger, budget: this.#budget })
     return undefined
   }
@@ -133,6 +140,7 @@ class AnswerRun {
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
     const { action, max, fault } = rung
     const delayMs = 'delayMs' in rung ? rung.delayMs : 0
+    this.#chat.backoffMs = delayMs
     this.#ledger.push(current.record(fault, action, delayMs)) // I4
     this.events.push({ type: 'attempt-failed', attempt, fault, action, delayMs, max })
     return rung
@@ -169,6 +177,7 @@ class AnswerRun {
   }
 
   #end(fault: FaultReport, decision: Decision): void {
+    this.#chat.end({ error: fault.category, usage: totalUsage(this.#ledger) })
     this.events.push({ type: 'fault', fault, decision, ledger: this.#ledger, budget: this.#budget })
   }
 

@@ -44,6 +44,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
     events,
     onBytes: options.onBytes,
     emptyBefore: options.emptyBefore,
+    trace: options.trace,
   })
   void finish(attempt, events).finally(() => lifetime.dispose())
   return events

@@ -51,15 +51,19 @@ const turnProviderSchema = record({
 })
 export type TurnProvider = z.infer<typeof turnProviderSchema>
 
+const traceparent = z.string().optional().describe("the turn's first span, as a W3C traceparent")
+
 export const eventSchemas = {
   'turn-queued': event('turn-queued', {
     prompt: z.string(),
     behind: record({ sessionId: z.string(), turnId: z.string(), workspace: z.string() })
       .optional()
       .describe('the turn of another session that works in the same folder'),
+    traceparent,
   }),
   'turn-start': event('turn-start', {
     prompt: z.string(),
+    traceparent,
     instructions: z
       .array(instructionsFileSchema)
       .readonly()

@@ -217,6 +217,10 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # sessionsMax = 1000
 # bytesMax = 1073741824    # of all sessions in the journal
 
+# Spans and metrics of turns and of the gateway, without prompts, keys or outputs.
+[telemetry]
+# otlpEndpoint = "http://127.0.0.1:4318"
+
 [gateway]
 # upstream = "http://127.0.0.1:8080/v1"
 # hold = "auto"            # or "tools", "answer", "none"

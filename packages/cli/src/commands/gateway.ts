@@ -9,6 +9,7 @@ import { untilSignal } from '../process/until-signal.ts'
 import { type GatewayLine, noteLine, requestLine, totalsLine } from '../render/gateway-lines.ts'
 import { watchLines } from '../render/gateway-watch.ts'
 import type { Output } from '../render/output.ts'
+import { startTelemetry } from '../telemetry/otlp.ts'
 
 export type GatewayOptions = {
   readonly upstream?: readonly string[]
@@ -33,6 +34,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   const printsLines = !watches && !out.json && out.isStderrTerminal
   out.surviveClosedStdout()
   const stopped = untilSignal()
+  const telemetry = await startTelemetry(config.otlpEndpoint)
   const gateway = await startGateway({
     upstream,
     port,
@@ -56,6 +58,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   await stopped
   stopWatching()
   await gateway.close()
+  await telemetry.stop()
   const { totals } = gateway.stats()
   if (out.json) out.result(totals)
   else if (printsLines) out.line(totalsLine(totals))

@@ -18,6 +18,7 @@ import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
 import { faultPage } from '../render/fault-page.ts'
+import { startTelemetry } from '../telemetry/otlp.ts'
 import { logLine } from '../render/log-lines.ts'
 
 export type UpOptions = RunnerFlags & {
@@ -45,6 +46,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const { port } = config
   const stateDir = prepareStateDir(config.stateDir)
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
+  const telemetry = await startTelemetry(config.otlpEndpoint)
   const unfinished: UnfinishedTurn[] = []
   const gateway = options.gateway === true ? await gatewayBeside(config) : undefined
   const demo =
@@ -123,6 +125,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
     await gateway?.close()
     await daemon.close({ stopRunner: isOwned, releaseBoxes: isOwned || demo !== undefined })
+    await telemetry.stop()
   }
   if (!out.json) out.say(stoppedMessage(runner !== null && config.runner.kind === 'local'))
   return EXIT_CODES.finished

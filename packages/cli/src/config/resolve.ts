@@ -54,6 +54,7 @@ export type ResolvedConfig = {
   /** What a run does if another session works in its folder. */
   readonly sameFolder: SameFolder
   readonly retention: Config['retention']
+  readonly otlpEndpoint: string | undefined
   readonly box: BoxSetting
   readonly outside: OutsideSetting
   /** The tools of sessions that runs create. Undefined: all. */
@@ -87,6 +88,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     limits: config.limits,
     agent: config.agent,
     retention: config.retention,
+    otlpEndpoint: config.telemetry?.otlpEndpoint,
     box: resolveBox(config, env),
     outside: resolveOutside(config, env),
     runTools: config.run?.tools,

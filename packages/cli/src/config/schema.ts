@@ -160,6 +160,7 @@ const sections = {
     sessionsMax: integer(1, 1_000_000_000).optional(),
     bytesMax: integer(1_048_576, Number.MAX_SAFE_INTEGER).optional(),
   }),
+  telemetry: body({ otlpEndpoint: httpUrl.optional() }),
   gateway: body({ upstream: httpUrl.optional(), hold: oneOf(HOLDS).optional() }),
 }
 
@@ -178,6 +179,7 @@ export const configSchema = body({
   daemon: sections.daemon.optional(),
   fleet: sections.fleet.optional(),
   retention: sections.retention.optional(),
+  telemetry: sections.telemetry.optional(),
   gateway: sections.gateway.optional(),
 })
 

@@ -1,4 +1,5 @@
 /** The daemon's routes, as data: names, parameters, responses and handlers. */
+import { traceparentIn } from '@breakfall/model'
 import { FAULTS } from '@breakfall/faults'
 import {
   API_NUMBER,
@@ -174,7 +175,9 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       ],
       handle: async (context) => {
         const request = await readJson(context.req, turnCreateSchema)
-        return { status: 202, json: await sessions.prompt(param(context, 'id'), request, keyOf(context)) }
+        const traceparent = traceparentIn(context.req.headers['traceparent'])
+        const receipt = await sessions.prompt(param(context, 'id'), { ...request, traceparent }, keyOf(context))
+        return { status: 202, json: receipt }
       },
     },
     {

@@ -16,6 +16,8 @@ export type PromptRequest = {
   readonly queue?: boolean | undefined
   /** What to do while another session works in the same folder. Default: share it. */
   readonly sameFolder?: SameFolder | undefined
+  /** In the request, the caller's span; in the journal, the turn's own. */
+  readonly traceparent?: string | undefined
 }
 
 /** Without a title, a session is called after its first prompt: the first line that is not empty. */
@@ -28,20 +30,21 @@ export function titled(writing: Writing, { title, ...data }: SessionData, prompt
 export function accepted(
   fold: SessionFold,
   session: LiveSession,
-  { turnId, prompt, queue, sameFolder = 'share' }: PromptRequest & { readonly turnId: string },
+  { turnId, prompt, queue, sameFolder = 'share', traceparent }: PromptRequest & { readonly turnId: string },
   opening: TurnOpening & ChosenModel,
   { folders }: Pick<Ports, 'folders'>,
 ): Writing {
   const { turn } = fold
+  const traced = traceparent === undefined ? {} : { traceparent }
   if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
-    const start = startingTurn(fold, session, { turnId, prompt }, opening)
+    const start = startingTurn(fold, session, { turnId, prompt, traceparent }, opening)
     return { ...start, drafts: [supersededDraft(turn.id), ...start.drafts] }
   }
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
   if (busyWith === undefined) {
     const behind = folders.enter(session, turnId, sameFolder)
-    if (behind !== undefined) return { drafts: [{ type: 'turn-queued', turnId, prompt, behind }] }
-    return startingTurn(fold, session, { turnId, prompt }, opening)
+    if (behind !== undefined) return { drafts: [{ type: 'turn-queued', turnId, prompt, behind, ...traced }] }
+    return startingTurn(fold, session, { turnId, prompt, traceparent }, opening)
   }
   if (queue !== true) throw new Fault('session_busy', { facts: { name: busyWith }, turnId: busyWith })
   if (fold.queue.length >= QUEUE_MAX) {
@@ -51,5 +54,5 @@ export function accepted(
       message: { advice: 'Wait until a turn has ended, or cancel one.' },
     })
   }
-  return { drafts: [{ type: 'turn-queued', turnId, prompt }] }
+  return { drafts: [{ type: 'turn-queued', turnId, prompt, ...traced }] }
 }

@@ -192,8 +192,13 @@ async function ask(
   const { request: plain } = chosen.target
   const { writer } = question
   const request = served === undefined ? plain : { ...plain, baseUrl: served.baseUrl }
+  const turnId = session.currentTurn.id
+  const chat = ports.traces.chat(session.currentTurn, chosen.target)
   try {
-    for await (const event of ports.tryAnswer(request, optionsOf(ports, session, question, served))) {
+    for await (const event of ports.tryAnswer(request, {
+      ...optionsOf(ports, session, question, served),
+      trace: chat,
+    })) {
       if (!ports.gate.isOpen) await ports.gate.pass(session.signal) // a suspended daemon reads no further
       served?.hold() // while the journal takes the event, the server is not to blame for silence
       ports.failpoint(`answer:${event.type}`)
@@ -204,6 +209,10 @@ async function ask(
       }
       await writer.write(event)
       served?.progress()
+      if (event.type === 'done') {
+        chat?.end({ finish: event.finish, usage: event.record.usage })
+        ports.traces.answered(turnId)
+      }
     }
     return CONTINUE
   } finally {

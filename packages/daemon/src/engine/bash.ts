@@ -30,11 +30,14 @@ export async function runBash(
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
   const { runnerId: known, boxReleased = false } = session.data
   let mayHaveStarted = !session.unstartedCalls.has(call.callId) && known !== null && !boxReleased
+  // The journal has it, so a command that is started again has the same environment.
+  const { traceparent } = session.currentTurn
+  const traced = traceparent === undefined ? {} : { env: { TRACEPARENT: traceparent } }
   let run = 1
   const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
     for (;;) {
       const execId = execIdOf(call, run)
-      const request: ExecRequest = { execId, shell: given.command, timeoutMs }
+      const request: ExecRequest = { execId, shell: given.command, timeoutMs, ...traced }
       try {
         const box = await ensureBox(ports, session, client, runnerId)
         if (isGiveUp(box)) return box

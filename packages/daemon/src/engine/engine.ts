@@ -255,10 +255,13 @@ export class Engine {
 /** `isInherited`: an earlier process left the turn, and this one has not recovered it yet. */
 type Drive = { isInherited: boolean; done: Promise<void> }
 
-async function startQueued(ports: Ports, session: LiveSession, { id: turnId, prompt }: QueuedTurn): Promise<void> {
+async function startQueued(ports: Ports, session: LiveSession, queued: QueuedTurn): Promise<void> {
+  const { id: turnId, prompt, traceparent } = queued
   const opening = await turnOpening(ports, session)
   const chosen = await ports.providers.forNextTurn(session.data)
-  await session.transact((fold) => startingTurn(fold, session, { turnId, prompt }, { ...opening, ...chosen }))
+  await session.transact((fold) =>
+    startingTurn(fold, session, { turnId, prompt, traceparent }, { ...opening, ...chosen }),
+  )
 }
 
 function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft {

@@ -230,7 +230,7 @@ export class LiveSession {
       this.#commit(append, writing, fold)
       if (append.release !== undefined) this.#released()
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
-      for (const event of events) this.#ports.onEvent(event)
+      for (const event of events) this.#ports.onEvent(event, fold.turn?.traceparent)
       return events
     })
   }

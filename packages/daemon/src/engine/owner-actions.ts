@@ -75,9 +75,10 @@ export class OwnerActions {
       const opening = await turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
       const chosen = await this.#ports.providers.forNextTurn(session.data)
+      const traceparent = this.#ports.traces.begin(id, turnId, request.traceparent)
       const events = await session
         .transact((fold) => {
-          const prompted = { turnId, ...request }
+          const prompted = { turnId, ...request, traceparent }
           const writing = accepted(fold, session, prompted, { ...opening, ...chosen }, this.#ports)
           const first = writing.drafts.findIndex((draft) => draft.turnId === turnId)
           const done = receipt(session.row.lastSeq + 1 + first)
@@ -89,6 +90,7 @@ export class OwnerActions {
               : { key: () => ({ scope: id, key, requestHash, receipt: JSON.stringify(done) }) }),
           }
         }) // I1, I2
+        .catch((thrown: unknown) => this.#ports.traces.refused(turnId, thrown))
         .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
       this.#loader.request(id)
       if (isUnowned) await this.#loader.recover(id)

@@ -10,6 +10,7 @@ import type { RunnerEndpoint } from '../runner/endpoint.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Feeds } from './feeds.ts'
+import type { TurnTraces } from '../telemetry/turn-traces.ts'
 import type { Folders } from './folders.ts'
 import type { Gate } from './ownership.ts'
 import type { Pacing } from './pacing.ts'
@@ -51,8 +52,9 @@ export type Ports = {
   readonly log: Logger
   /** Called for every answer and every failed attempt, once it is committed. */
   readonly onUsed: (usage: Usage, cost: Cost | undefined) => void
-  /** Called for every event, once it is committed. */
-  readonly onEvent: (event: SessionEvent) => void
+  /** Called for every event, once it is committed, with the turn's first span. */
+  readonly onEvent: (event: SessionEvent, traceparent: string | undefined) => void
+  readonly traces: TurnTraces
   /** Called when the view of a session has changed, and when the session is gone. */
   readonly onChange: (sessionId: string) => void
   /** Does nothing, except in tests that kill the process at a named point. */

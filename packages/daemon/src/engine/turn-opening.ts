@@ -55,11 +55,18 @@ export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
 /** The model and the provider that a turn uses to its end. */
 export type ChosenModel = { readonly model: string; readonly provider: TurnProvider | null }
 
+export type NewTurn = {
+  readonly turnId: string
+  readonly prompt: string
+  /** The turn's first span. */
+  readonly traceparent?: string | undefined
+}
+
 /** The start of a turn, with the session's record of the project's files and of its provider. */
 export function startingTurn(
   fold: SessionFold,
   session: LiveSession,
-  { turnId, prompt }: { readonly turnId: string; readonly prompt: string },
+  { turnId, prompt, traceparent }: NewTurn,
   { system, instructions, missingTools, model, provider }: TurnOpening & ChosenModel,
 ): Writing {
   const draft: EventDraftOf<'turn-start'> = {
@@ -67,6 +74,7 @@ export function startingTurn(
     turnId,
     prompt,
     model,
+    ...(traceparent === undefined ? {} : { traceparent }),
     ...(provider === null ? {} : { provider }),
     ...(instructions.length === 0 ? {} : { instructions }),
     ...(missingTools.length === 0 ? {} : { missingTools }),

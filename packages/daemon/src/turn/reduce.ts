@@ -25,7 +25,14 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       ...state,
       queue: [
         ...state.queue,
-        { id: event.turnId, prompt: event.prompt, at: event.at, seq: event.seq, isBehind: event.behind !== undefined },
+        {
+          id: event.turnId,
+          prompt: event.prompt,
+          at: event.at,
+          seq: event.seq,
+          isBehind: event.behind !== undefined,
+          traceparent: event.traceparent,
+        },
       ],
     }
   }
@@ -87,6 +94,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     prompt: event.prompt,
     model: event.model ?? null,
     provider: event.provider ?? null,
+    traceparent: event.traceparent,
     startedAt: event.at,
     step: 0,
     stepsFrom: 0,

@@ -92,6 +92,7 @@ export type QueuedTurn = {
   readonly isBehind: boolean
   /** Of the event that queued it. */
   readonly seq: number
+  readonly traceparent: string | undefined
 }
 
 export type TurnFold = {
@@ -100,6 +101,8 @@ export type TurnFold = {
   /** The model and the provider that the turn started with. Null in journals of earlier versions. */
   readonly model: string | null
   readonly provider: TurnProvider | null
+  /** The turn's first span. Undefined if nobody traces it. */
+  readonly traceparent: string | undefined
   readonly startedAt: string
   readonly step: number
   /** The step at which the turn last got all its steps: 0, or the one at which a person resumed it. */

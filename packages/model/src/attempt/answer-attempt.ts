@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, ProgressEvent, Usage } from '../answer.ts'
+import type { AttemptRecord, CallTrace, ProgressEvent, Usage } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptRequest, ReadState } from './attempt.ts'
 import { type BackgroundReader, BackgroundResponse } from './background.ts'
@@ -41,6 +41,7 @@ export type AnswerAttemptOptions = {
   readonly onBytes?: (() => void) | undefined
   /** The attempt before this one was complete and held nothing: so may this one. */
   readonly emptyBefore?: boolean | undefined
+  readonly trace?: CallTrace | undefined
 }
 
 export type ProgressQueue = {
@@ -124,6 +125,10 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
     }
     const { ended, finish } = this.#answer
     return ended ? 'ended' : finish !== null ? 'finished' : 'more'
+  }
+
+  flush(): void {
+    if (this.progress > 0) this.#options.trace?.chunk?.()
   }
 
   whole(body: Buffer, contentType: string): void {
@@ -254,10 +259,12 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   }
 
   async #verdict(): Promise<Verdict> {
-    const { kept, policy, signal, target } = this.#options
+    const { attempt, kept, policy, signal, target, trace } = this.#options
     try {
       const plain = attemptRequest(target, prefillOf(kept))
-      const request = withReplay(plain, target.request.baseUrl, target.profile)
+      const replayed = withReplay(plain, target.request.baseUrl, target.profile)
+      const { traceparent, backoffMs } = trace ?? {}
+      const request = { ...replayed, trace: { traceparent, backoffMs, attempt } }
       this.#running = startAttempt(request, this, policy, signal)
       this.#end = await this.#running.end
       const verdict = this.#judge(this.#end)

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
+import type { AttemptTrace } from '../telemetry/attempt-span.ts'
 
 export type AttemptRequest = {
   /** A POST, unless it reads on where another request stopped. */
@@ -12,6 +13,8 @@ export type AttemptRequest = {
   readonly body: string | Buffer
   /** Where the answer can be read again after its connection broke. */
   readonly replay?: Replay | undefined
+  /** Absent for requests that are no attempt of their own, such as one that reads on. */
+  readonly trace?: AttemptTrace | undefined
 }
 
 /** Where the bytes of one attempt's answer can be read again. */

@@ -26,6 +26,8 @@ import {
 import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
 import { agentFor } from './connections.ts'
 import { continueAnswer, forget } from './replay.ts'
+import { endAttemptSpan, tracedRequest } from '../telemetry/attempt-span.ts'
+import type { Span } from '../telemetry/spans.ts'
 import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
 
 export function startAttempt(
@@ -97,6 +99,8 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   readonly #signal: AbortSignal
   readonly #startedAt = monotonicMs()
   readonly #watch: StallWatch
+  readonly #span: Span | undefined
+  #status: number | undefined
   #state: State = { at: 'connecting' }
   #bytes = 0
   #isHeld = false
@@ -108,7 +112,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     const { promise, resolve } = Promise.withResolvers<AttemptEnd>()
     this.end = promise
     this.#resolve = resolve
-    this.#request = request
+    const traced = tracedRequest(request)
+    this.#request = traced.request
+    this.#span = traced.span
     this.#reader = reader
     this.#clocks = clocks
     this.#signal = signal
@@ -146,6 +152,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders): void {
     if (this.#state.at === 'over' || status < 200) return
+    this.#status ??= status
     this.#reader.onBytes?.()
     this.#state = this.#reading(controller, status, headers)
     if (this.#state.at === 'reading-refusal') {
@@ -359,7 +366,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     const { replay } = this.#request
     if (replay !== undefined && !complete && phase !== 'connect') forget(replay, this.#clocks.connectMs)
     const durationMs = monotonicMs() - this.#startedAt
-    this.#resolve({ phase, bytes: this.#bytes, durationMs, fault, refusal, reattached: this.#reattached })
+    const end = { phase, bytes: this.#bytes, durationMs, fault, refusal, reattached: this.#reattached }
+    endAttemptSpan(this.#span, this.#status, end)
+    this.#resolve(end)
   }
 
   /** The connection of a complete answer gets a moment to drain and is reused; any other is closed. */

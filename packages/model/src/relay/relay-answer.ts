@@ -19,9 +19,13 @@ import {
   type ResolvedRelayOptions,
 } from './relay.ts'
 import { errorAnswer, errorFrames } from './relay-error.ts'
+import { modelOf } from './relay-request.ts'
 import { relayStream } from './relay-stream.ts'
 import { relayWhole } from './relay-whole.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
+import { ChatSpan } from '../telemetry/chat-span.ts'
+import { traceparentIn } from '../telemetry/spans.ts'
+import { totalUsage } from '../usage.ts'
 
 /** Never throws: the sink and the outcome say what happened. */
 export async function relayAnswer(
@@ -58,14 +62,28 @@ async function relay(
   const policy = resolvePolicy(options.policy)
   const deadlineAt = policy.deadlineMs === null ? null : now() + policy.deadlineMs
   const lifetime = new Lifetime(options.signal, deadlineAt, now)
-  const resolved = resolve(options, policy, lifetime.signal, deadlineAt)
+  const chat = chatSpan(request, targets[0])
+  const resolved = { ...resolve(options, policy, lifetime.signal, deadlineAt), chat }
   try {
-    return (request.stream ?? request.json['stream'] === true)
-      ? await relayStream(request, targets, sink, resolved)
-      : await relayWhole(request, targets, sink, resolved)
+    const outcome =
+      (request.stream ?? request.json['stream'] === true)
+        ? await relayStream(request, targets, sink, resolved)
+        : await relayWhole(request, targets, sink, resolved)
+    chat.end({ error: outcome.fault?.category, usage: totalUsage(outcome.ledger) })
+    return outcome
+  } catch (thrown) {
+    chat.end({ error: 'other' })
+    throw thrown
   } finally {
     lifetime.dispose()
   }
+}
+
+/** A child of the client's own span, if the client sent one. */
+function chatSpan(request: RelayRequest, target: RelayTarget | undefined): ChatSpan {
+  const parent = traceparentIn(request.headers['traceparent'])
+  const model = target === undefined ? '' : modelOf(request, target)
+  return new ChatSpan({ api: request.api, model, baseUrl: target?.baseUrl ?? '', parent })
 }
 
 /** Remembers whether the head went out, so even a bug of ours gets an answer. */
@@ -104,7 +122,7 @@ function resolve(
   policy: Policy,
   signal: AbortSignal,
   deadlineAt: number | null,
-): ResolvedRelayOptions {
+): Omit<ResolvedRelayOptions, 'chat'> {
   return {
     policy,
     deadlineAt,

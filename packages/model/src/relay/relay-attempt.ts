@@ -27,10 +27,11 @@ import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
+import type { AttemptTrace } from '../telemetry/attempt-span.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type RelayAttemptOptions = {
-  readonly attempt: number
+  readonly trace: AttemptTrace
   readonly request: RelayRequest
   readonly target: RelayTarget
   readonly client: ClientStream
@@ -95,7 +96,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     try {
       const { policy, signal } = options
       const plain = upstreamRequest(request, target, prefill)
-      const sent = withReplay(plain, target.baseUrl, profileOf(target))
+      const sent = { ...withReplay(plain, target.baseUrl, profileOf(target)), trace: this.#with.trace }
       const running = startAttempt(sent, this, policy, signal)
       this.#running = running
       this.#end = await running.end
@@ -150,9 +151,9 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
-    const { attempt, request, target } = this.#with
+    const { trace, request, target } = this.#with
     const kept = recordOf({
-      attempt,
+      attempt: trace.attempt,
       model: modelOf(request, target),
       baseUrl: target.baseUrl,
       startedAt: this.#startedAt,
@@ -192,7 +193,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   flush(): void {
-    const { client } = this.#with
+    const { client, options } = this.#with
+    if (this.progress > 0) options.chat.chunk()
     if (client.flush()) return
     this.#running?.pause()
     void client.drained().then(() => this.#running?.resume())

@@ -13,6 +13,7 @@ import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
 import type { RelayApiName } from '../names.ts'
 import { takesPrefill } from '../target.ts'
+import type { AttemptTrace } from '../telemetry/attempt-span.ts'
 
 /** What a failed attempt leaves behind. */
 export type RelayFailure = {
@@ -65,6 +66,12 @@ export class RelayRun {
     return wasEmpty(this.#state.lastFault)
   }
 
+  /** Where the attempt belongs in the trace. */
+  get trace(): AttemptTrace {
+    const { traceparent, backoffMs } = this.#options.chat
+    return { traceparent, attempt: this.attempt, backoffMs }
+  }
+
   begin(): void {
     this.#options.onEvent({ type: 'attempt-start', attempt: this.attempt, baseUrl: this.target.baseUrl })
   }
@@ -90,6 +97,7 @@ export class RelayRun {
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
     const { action } = rung
     const delayMs = 'delayMs' in rung ? rung.delayMs : 0
+    this.#options.chat.backoffMs = delayMs
     this.ledger.push(record(rung.fault, action, delayMs))
     this.#options.onEvent({
       type: 'attempt-failed',

@@ -75,10 +75,10 @@ class StreamRelay {
   }
 
   #start(): RelayAttempt {
-    const { attempt, target, question } = this.#run
+    const { trace, target, question } = this.#run
     this.#run.begin()
     return new RelayAttempt({
-      attempt,
+      trace,
       request: this.#request,
       target,
       client: this.#client,

@@ -15,6 +15,7 @@ import { errorAnswer, inBandRefusal } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import type { AttemptTrace } from '../telemetry/attempt-span.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export async function relayWhole(
@@ -30,7 +31,7 @@ export async function relayWhole(
     if (signal.aborted) return aborted(request, classify(undefined, { boundary: 'client', signal }), sink, ledger)
     const { target } = run
     run.begin()
-    const attempt = new WholeAttempt(run.attempt, request, target, options, run.emptyBefore)
+    const attempt = new WholeAttempt(run.trace, request, target, options, run.emptyBefore)
     const fault = await attempt.run()
     if (fault === undefined) {
       run.complete(attempt.record(null, null, 0))
@@ -56,7 +57,7 @@ const NOTHING_SENT = { diverged: false, sent: [], contentSent: false, canReplay:
 
 class WholeAttempt {
   readonly reader: WholeReader
-  readonly #attempt: number
+  readonly #trace: AttemptTrace
   readonly #request: RelayRequest
   readonly #target: RelayTarget
   readonly #options: ResolvedRelayOptions
@@ -65,7 +66,7 @@ class WholeAttempt {
   #end: AttemptEnd | undefined
 
   constructor(
-    attempt: number,
+    trace: AttemptTrace,
     request: RelayRequest,
     target: RelayTarget,
     options: ResolvedRelayOptions,
@@ -73,7 +74,7 @@ class WholeAttempt {
   ) {
     this.reader = new WholeReader(request, target)
     this.#emptyBefore = emptyBefore
-    this.#attempt = attempt
+    this.#trace = trace
     this.#request = request
     this.#target = target
     this.#options = options
@@ -83,7 +84,8 @@ class WholeAttempt {
   /** The fault, or undefined if the answer is complete. */
   async run(): Promise<Fault | undefined> {
     const { policy, signal, now } = this.#options
-    const end = await startAttempt(upstreamRequest(this.#request, this.#target, ''), this.reader, policy, signal).end
+    const sent = { ...upstreamRequest(this.#request, this.#target, ''), trace: this.#trace }
+    const end = await startAttempt(sent, this.reader, policy, signal).end
     this.#end = end
     if (end.refusal !== undefined) return refusalFault(end.refusal, signal, now(), this.#target.baseUrl)
     if (end.fault !== undefined) return end.fault
@@ -105,7 +107,7 @@ class WholeAttempt {
 
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
     return recordOf({
-      attempt: this.#attempt,
+      attempt: this.#trace.attempt,
       model: modelOf(this.#request, this.#target),
       baseUrl: this.#target.baseUrl,
       startedAt: this.#startedAt,

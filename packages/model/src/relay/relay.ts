@@ -5,6 +5,7 @@ import type { AttemptRecord } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Hold, ProfileName, RelayApiName } from '../names.ts'
+import type { ChatSpan } from '../telemetry/chat-span.ts'
 
 /** A POST to one of the dialects' paths. */
 export type RelayRequest = {
@@ -78,6 +79,7 @@ export type RelayOptions = {
 export type ResolvedRelayOptions = { readonly [K in keyof RelayOptions]-?: Exclude<RelayOptions[K], undefined> } & {
   readonly policy: Policy
   readonly deadlineAt: number | null
+  readonly chat: ChatSpan
 }
 
 export type RelayOutcome = {
