@@ -7,6 +7,7 @@
  * I2  A turn's first span is known before its first event: the event carries it, so every later process can link to it, and a command
  *     that is started again has the same environment.
  */
+import { isFault } from '@breakfall/faults'
 import { ChatSpan, type Span, startSpan, type Target, TELEMETRY } from '@breakfall/model'
 import type { EventType, SessionEvent } from '@breakfall/wire'
 
@@ -20,9 +21,10 @@ export class TurnTraces {
     return this.#open({ sessionId, turnId }, { parent: caller }).span.traceparent // I2
   }
 
-  /** The turn was not accepted. */
-  drop(turnId: string): void {
-    this.#close(turnId, 'cancelled')
+  /** The turn was not accepted, for the given reason, which is thrown again. */
+  refused(turnId: string, thrown: unknown): never {
+    this.#close(turnId, isFault(thrown) ? thrown.category : 'other')
+    throw thrown
   }
 
   /** `first`: what `begin` returned, as the journal has it. */
