@@ -34,7 +34,8 @@ const isBrowser = (path: string): boolean =>
 
 const packageOf = (path: string): string => path.split('/')[1] ?? ''
 
-type Manifest = { dependencies?: Record<string, string>; devDependencies?: Record<string, string> }
+type Dependencies = Record<string, string>
+type Manifest = { dependencies?: Dependencies; devDependencies?: Dependencies; optionalDependencies?: Dependencies }
 const manifest = (path: string): Manifest => JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest
 
 /** `@scope/name/sub` and `name/sub` without the sub path. */
@@ -67,6 +68,8 @@ export function violations(source: Source): readonly string[] {
       if (isBrowser(source.path)) wrong('this runs in a browser')
     } else if (typeOnly && (OPTIONAL_PEERS[own] ?? []).includes(specifier)) {
       continue
+    } else if (dynamic && manifest(`packages/${own}/package.json`).optionalDependencies?.[specifier] !== undefined) {
+      continue // may be missing, so it is loaded on demand
     } else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined) {
       wrong('not a declared dependency')
     }
