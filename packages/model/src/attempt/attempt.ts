@@ -3,7 +3,6 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
-import type { AttemptTrace } from '../telemetry/attempt-span.ts'
 
 export type AttemptRequest = {
   /** A POST, unless it reads on where another request stopped. */
@@ -15,6 +14,16 @@ export type AttemptRequest = {
   readonly replay?: Replay | undefined
   /** Absent for requests that are no attempt of their own, such as one that reads on. */
   readonly trace?: AttemptTrace | undefined
+}
+
+/** Where an attempt belongs. */
+export type AttemptTrace = {
+  /** The `traceparent` of its call. */
+  readonly traceparent: string | undefined
+  /** From 1. */
+  readonly attempt: number
+  /** The wait before it. */
+  readonly backoffMs?: number | undefined
 }
 
 /** Where the bytes of one attempt's answer can be read again. */

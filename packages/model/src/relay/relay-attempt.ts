@@ -27,7 +27,7 @@ import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
-import type { AttemptTrace } from '../telemetry/attempt-span.ts'
+import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type RelayAttemptOptions = {

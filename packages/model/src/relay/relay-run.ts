@@ -13,7 +13,7 @@ import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
 import type { RelayApiName } from '../names.ts'
 import { takesPrefill } from '../target.ts'
-import type { AttemptTrace } from '../telemetry/attempt-span.ts'
+import type { AttemptTrace } from '../attempt/attempt.ts'
 
 /** What a failed attempt leaves behind. */
 export type RelayFailure = {

@@ -15,7 +15,7 @@ import { errorAnswer, inBandRefusal } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
-import type { AttemptTrace } from '../telemetry/attempt-span.ts'
+import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export async function relayWhole(

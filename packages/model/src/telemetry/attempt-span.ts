@@ -6,16 +6,6 @@ import { type Span, startSpan } from './spans.ts'
 
 const { attributes: A } = TELEMETRY
 
-/** Where an attempt belongs. */
-export type AttemptTrace = {
-  /** The `traceparent` of its call. */
-  readonly traceparent: string | undefined
-  /** From 1. */
-  readonly attempt: number
-  /** The wait before it. */
-  readonly backoffMs?: number | undefined
-}
-
 /** The request with the header that makes the server's spans children of this attempt, and the attempt's span. */
 export function tracedRequest(request: AttemptRequest): {
   readonly request: AttemptRequest
