@@ -193,8 +193,11 @@ export class OwnerActions {
 export const promptHash = ({ prompt, queue = false }: PromptRequest): string => hashOf({ prompt, queue })
 
 function promptOf(asked: unknown): PromptRequest {
-  return turnCreateSchema.parse(asked)
+  return forwardedSchema.parse(asked)
 }
+
+/** A prompt that another daemon accepted for us, with its caller's span. */
+const forwardedSchema = turnCreateSchema.extend({ traceparent: z.string().optional() })
 
 const askedSchema = z.object({
   turnId: z.string(),
