@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { goText } from '../../src/exec/door.ts'
 import { parseStatus } from '../../src/exec/status.ts'
 import { asProgram, inProcess, keepersOf, oneWarm, type RunnerProgram, until, warmOnes, withoutBwrap } from '../kit.ts'
@@ -132,7 +131,7 @@ describe('a runner that is killed at a step of a warm exec', { skip: withoutBwra
     step: string,
   ): Promise<{ stateDir: string; ran: () => string; next: () => Promise<RunnerProgram> }> {
     const stateDir = join(mkdtempSync(join(tempFolder(t), 'run-')), 'state')
-    const preload = fileURLToPath(new URL('../programs/dies-at.mjs', import.meta.url))
+    const preload = new URL('../programs/dies-at.mjs', import.meta.url).href // as a URL, a path may have spaces
     const env = { ...process.env, DIES_AT: step, NODE_OPTIONS: `--import ${preload}` }
     const runner = await asProgram(t, stateDir, [], {}, {}, env)
     const workspace = join(stateDir, 'boxes/default/b1/workspace')
