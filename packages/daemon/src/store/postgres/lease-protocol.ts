@@ -16,6 +16,7 @@ export type Renewed = {
   /** The database's time and what it took to hear it. */
   readonly now: number
   readonly roundTripMs: number
+  /** By the monotonic clock. */
   readonly receivedAt: number
   readonly state: string
   readonly live: number

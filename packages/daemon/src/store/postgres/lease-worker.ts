@@ -37,7 +37,7 @@ async function renew(): Promise<void> {
     renewed: {
       now: Date.parse(textIn(row, 'now')),
       roundTripMs: received.monotonic - sent.monotonic,
-      receivedAt: received.wall,
+      receivedAt: received.monotonic,
       state: textIn(row, 'state'),
       live: numberIn(row, 'live'),
       held: numberIn(row, 'held'),

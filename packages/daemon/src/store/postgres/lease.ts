@@ -7,6 +7,7 @@
 import { newId } from '@breakfall/wire/node'
 import { extname } from 'node:path'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+import { textIn } from '../sqlite-statements.ts'
 import type { DaemonFacts, Lease, LeaseChange } from '../sharing.ts'
 import { type FleetClock, times } from './clock.ts'
 import { type LeaseMessage, type LeaseStart, RenewalTimes, type Renewed, type ToLeaseThread } from './lease-protocol.ts'
@@ -129,7 +130,12 @@ export class DaemonLease implements Lease {
     const { name, version, leaseMs, pool } = this.#options
     const { url = null, configHash = '', places = PLACES_MAX } = this.#facts
     this.#options.onBoot(this.#bootId)
-    await pool.query(REGISTER, [this.#bootId, name, version, url, configHash, places, leaseMs])
+    const sent = times().monotonic
+    const firstMs = Math.max(leaseMs, FIRST_LEASE_MS)
+    const [row] = await pool.query(REGISTER, [this.#bootId, name, version, url, configHash, places, firstMs])
+    const receivedAt = times().monotonic
+    const now = row === undefined ? Number.NaN : Date.parse(textIn(row, 'now'))
+    if (!Number.isNaN(now)) this.#options.clock.learn({ now, roundTripMs: receivedAt - sent, receivedAt })
     if (this.#isDraining) await pool.query(DRAIN, [this.#bootId])
   }
 
@@ -192,3 +198,5 @@ export class DaemonLease implements Lease {
 
 const PLACES_MAX = 1_000_000
 const EXIT_MS = 1_000
+/** On a busy machine the thread takes seconds to start: until its first renewal, nobody may declare the daemon dead. */
+const FIRST_LEASE_MS = 15_000

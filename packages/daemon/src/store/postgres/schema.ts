@@ -106,7 +106,7 @@ CREATE TABLE commands (
   id uuid PRIMARY KEY,
   session_id uuid NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
   nr int NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('prompt', 'cancel', 'resume', 'delete')),
+  kind text NOT NULL CHECK (kind IN ('prompt', 'cancel', 'resume', 'delete', 'change', 'approve', 'release')),
   body text NOT NULL,
   key text,
   request_hash text,
@@ -127,7 +127,13 @@ CREATE TABLE runners (
   labels text NOT NULL,
   workspaces text NOT NULL,
   isolation text NOT NULL,
-  version text NOT NULL
+  version text NOT NULL,
+  lost_because text
+);
+CREATE TABLE enrolments (
+  code text PRIMARY KEY,
+  runner_id text NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE TABLE left_boxes (
   runner_id text NOT NULL,

@@ -6,7 +6,7 @@ const EVERY_MS = 60_000
 /** One statement each; any daemon may run them, at any time. */
 const SWEEPS = [
   "DELETE FROM commands WHERE outcome IS NOT NULL AND at < clock_timestamp() - interval '1 hour'",
-  "DELETE FROM keys WHERE scope = 'create' AND at < clock_timestamp() - interval '7 days'",
+  "DELETE FROM keys WHERE scope = 'sessions' AND at < clock_timestamp() - interval '7 days'",
   "DELETE FROM daemons d WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'",
 ]
 
