@@ -12,7 +12,7 @@ import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { killIncomplete } from './diagnostics.ts'
 import { endOf, keepEnd, removeFilesSoon } from './end.ts'
 import { type EndReason } from './exit-record.ts'
-import { EXEC_FILES, type ExecEnd, noteReason } from './folder.ts'
+import { EXEC_FILES, type ExecEnd, noteReason, unclaim } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import { ExecOutput } from './output.ts'
@@ -24,6 +24,7 @@ import { Background } from './ready.ts'
 import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
 import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
+import { isUnused } from './status.ts'
 import { StatusFile } from './status-file.ts'
 import { StdinPipe } from './stdin.ts'
 import { terminate } from './terminate.ts'
@@ -206,6 +207,10 @@ export class Exec {
         return this.#watch(action.run)
       case 'unwatch':
         return action.run.unwatch()
+      case 'retire':
+        return void this.#retire(action.run)
+      case 'dismiss':
+        return action.run.keeper.dismiss(false)
       case 'open_output':
         return this.#output.open()
       case 'log_start':
@@ -276,7 +281,8 @@ export class Exec {
       this.#begin()
       this.stdin.open()
     }
-    if (this.#status.status.exit !== undefined) this.#take({ type: 'exit_reported' })
+    if (this.#status.status.exit !== undefined)
+      this.#take({ type: isUnused(this.#status.status) ? 'sandbox_lost' : 'exit_reported' })
     else if (!run.keeper.wake()) this.#keeperLost()
   }
 
@@ -300,12 +306,26 @@ export class Exec {
     if (run === null) return
     run.readStatus()
     const claimed = existsSync(join(this.folder, EXEC_FILES.claim))
+    if (claimed && isUnused(this.#status.status)) {
+      this.#take({ type: 'sandbox_lost' })
+      return
+    }
     this.#take({
       type: 'keeper_lost',
       claimed,
       ranNothing: !claimed || (why !== undefined && this.#status.status.pid === undefined),
       refusal: refusalOf(new Error(why ?? 'the keeper was killed before it started the command')),
     })
+  }
+
+  /** Ends what is left of a warm sandbox that the command never began in, and takes its claim back. */
+  async #retire(run: Run): Promise<void> {
+    const survivors = await run.tree.end(RUNNER_DEFAULTS.treeEndMs)
+    run.readStatus()
+    const { stdoutBytes, stderrBytes } = this.record()
+    const isGone = survivors.length === 0 && isUnused(this.#status.status) && stdoutBytes + stderrBytes === 0
+    const isOurs = this.#state.phase === 'rebuilding' // the next runner may have it by now
+    if (isOurs) this.#take({ type: 'retired', isUnused: isGone && unclaim(this.folder) })
   }
 
   async #kill(run: Run, graceMs: number): Promise<void> {

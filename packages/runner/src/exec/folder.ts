@@ -194,6 +194,17 @@ export function claim(folder: string): boolean {
   }
 }
 
+/** Takes back the claim of a sandbox that is certainly gone, so that a keeper can make its own. False if that fails. */
+export function unclaim(folder: string): boolean {
+  try {
+    rmSync(join(folder, EXEC_FILES.launch), { force: true }) // the next keeper's must not be a file that the box's user owns
+    rmSync(join(folder, EXEC_FILES.claim), { force: true })
+    return true
+  } catch {
+    return false // the disk fails: the exec ends as one that never ran
+  }
+}
+
 /** From now on no keeper can run it, even if it has claimed it. */
 export function withdraw(folder: string): void {
   try {

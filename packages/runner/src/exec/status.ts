@@ -27,6 +27,9 @@ export type KeeperStatus = {
   readonly messages: readonly string[]
 }
 
+/** A warm sandbox that has not begun the command, and does not refuse it. */
+export const isUnused = ({ warm, begun, refused }: KeeperStatus): boolean => warm && !begun && !refused
+
 export function parseStatus(text: string): KeeperStatus {
   const messages: string[] = []
   const found: { -readonly [K in keyof KeeperStatus]: KeeperStatus[K] } = {

@@ -35,6 +35,11 @@ const keeperOf = (runner: TestRunner, execId: string): number => {
   return Number(/^keeper (\d+) /m.exec(status)?.[1])
 }
 
+const isWithout =
+  (pids: readonly number[]) =>
+  (found: readonly number[]): boolean =>
+    !pids.some((pid) => found.includes(pid))
+
 for (const level of ['bwrap', 'process'] as const) {
   describe(`keepers at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
     test('one keeper serves consecutive execs, and ends with the box', async (t) => {
@@ -52,11 +57,13 @@ for (const level of ['bwrap', 'process'] as const) {
     })
 
     test('a keeper that is killed while idle is replaced, and the exec runs once', async (t) => {
-      const runner = await inProcess(t, { ...PROCESS, isolation: level, warm: false })
+      const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       for (let i = 0; i < 5; i += 1) {
         await runner.run('b1', 'true')
-        for (const pid of keepersOf(runner.runnerId)) process.kill(pid, 'SIGKILL')
+        const pids = keepersOf(runner.runnerId)
+        for (const pid of pids) process.kill(pid, 'SIGKILL')
+        if (level === 'bwrap') await until(() => keepersOf(runner.runnerId), isWithout(pids)) // one may be about to begin
         const { exec } = await runner.run('b1', `echo ${i} >> ran`)
         assert.deepEqual([exec.exit?.cause, exec.exit?.code], ['exited', 0], JSON.stringify(exec))
       }

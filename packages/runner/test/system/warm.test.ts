@@ -195,6 +195,35 @@ describe('a runner that is killed at a step of a warm exec', { skip: withoutBwra
   }
 })
 
+describe(
+  'a warm sandbox that is lost after it was taken and before its command began',
+  { skip: withoutBwrap },
+  async () => {
+    for (const loss of ['renamed sandbox', 'renamed keeper', 'claimed sandbox', 'claimed keeper'])
+      test(`"${loss}": the command runs once all the same, in a sandbox of its own`, async (t) => {
+        const preload = new URL('../programs/loses-sandbox.mjs', import.meta.url).href
+        const env = { ...process.env, LOSES: loss, NODE_OPTIONS: `--import ${preload}` }
+        const runner = await asProgram(t, join(tempFolder(t), 'state'), [], {}, {}, env)
+        await runner.box({ id: 'b1' })
+        const [first = ''] = await oneWarm(runner.stateDir)
+        const { exec, events, stdout } = await runner.run('b1', {
+          execId: 'e1',
+          shell: 'echo ran >> ran; cat ran; exit 7',
+        })
+        assert.ok(!existsSync(first))
+        assert.equal(stdout, 'ran\n', JSON.stringify(exec.exit))
+        assert.deepEqual([exec.exit?.cause, exec.exit?.code, exec.exit?.started], ['exited', 7, true])
+        assert.deepEqual(exec.exit?.diagnostics, [])
+        assert.deepEqual(
+          events.map(({ seq, type }) => `${seq} ${type}`),
+          ['1 start', '2 stdout', '3 exit'],
+        )
+        await runner.call('DELETE', 'boxes/b1')
+        assert.deepEqual(keepersOf(runner.runnerId), [])
+      })
+  },
+)
+
 test('the words of a warm exec prove that it began before they start it, and refuse a guard that can be written', () => {
   const job = {
     cwd: '/w',
