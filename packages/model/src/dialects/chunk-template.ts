@@ -6,6 +6,7 @@
  *     content of a string literal; without a quote, backslash or control character in it, it is that string and no more.
  * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
+import { flattened } from '../flat-text.ts'
 
 export class ChunkTemplate {
   #before = ''
@@ -21,7 +22,7 @@ export class ChunkTemplate {
     if (data.slice(before.length + length) !== after) return undefined
     const text = data.slice(before.length, before.length + length)
     if (!isPlain(text)) return undefined // I1
-    return length < SLICED_CHARS_MIN ? text : copied(text)
+    return copied(text)
   }
 
   /** `data` was parsed, and all it says is that `text` is the value of `key`. False if that cannot be used. */
@@ -37,9 +38,10 @@ export class ChunkTemplate {
   }
 }
 
-// ---- details ----
+// ---- for templates ----
 
-function isPlain(text: string): boolean {
+/** Whether a text in quotes is the JSON of that text. */
+export function isPlain(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code < 0x20 || code === 0x22 || code === 0x5c) return false
@@ -50,5 +52,4 @@ function isPlain(text: string): boolean {
 /** V8 copies shorter substrings anyway. */
 const SLICED_CHARS_MIN = 13
 
-/** Through bytes and back: the only way to be sure of a copy. */
-const copied = (text: string): string => Buffer.from(text, 'utf16le').toString('utf16le') // I2
+export const copied = (text: string): string => (text.length < SLICED_CHARS_MIN ? text : flattened(text)) // I2

@@ -9,6 +9,8 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import type { Profile } from '../profiles.ts'
+import { FlatText } from '../flat-text.ts'
+import { EventTemplate } from './event-template.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
@@ -28,6 +30,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   frameKind: FrameKind | undefined
   readonly #profile: Profile
   readonly #items: Item[] = []
+  readonly #template = new EventTemplate()
   #isOpened = false
   /** The server's own name for this answer. */
   #id: string | undefined
@@ -52,12 +55,15 @@ export class ResponsesDecoder implements AnswerDecoder {
       this.frameKind = 'noise' // this API has no such marker; some translating proxies add it
       return
     }
-    const json = parseFrame(frame)
+    const known = this.#template.match(frame.data)
+    const plain = known ?? parseFrame(frame.data)
+    const json = withType(plain, frame.event)
     this.json = json
     const { sequence_number: number, type } = json
     if (typeof number === 'number') this.#number = number
     if (type === 'error' || (typeof type !== 'string' && isInBandError(json))) throw inBandFault(flatError(json))
     this.#event(stringOr(type), json)
+    if (known === undefined && typeof json['delta'] === 'string') this.#template.learn(frame.data, plain, CHANGING)
   }
 
   whole(json: JsonObject): void {
@@ -189,7 +195,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #grow(item: Item, index: number, text: string): void {
     if (text === '' || (item.kind !== 'text' && item.kind !== 'whole')) return
     item.part ??= this.answer.openText(item.kind === 'text' ? 'text' : 'reasoning')
-    item.texts[index] = (item.texts[index] ?? '') + text
+    ;(item.texts[index] ??= new FlatText()).add(text)
     this.answer.growText(item.part, text)
     if (item.kind === 'text') this.frameKind = 'content'
   }
@@ -248,7 +254,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       id,
       index: json['output_index'],
       isDone,
-      texts,
+      texts: texts.map(String),
       arguments: tool?.arguments ?? '',
     }))
   }
@@ -290,6 +296,9 @@ export class ResponsesDecoder implements AnswerDecoder {
 
 // ---- details ----
 
+/** What differs between two deltas of one text. OpenAI pads each with random letters. */
+const CHANGING = ['sequence_number', 'delta', 'obfuscation'] as const
+
 type Item = {
   readonly id: string
   /** The event that announced it. */
@@ -297,7 +306,7 @@ type Item = {
   readonly kind: ItemKind
   isDone: boolean
   /** Text by content part. */
-  readonly texts: string[]
+  readonly texts: FlatText[]
   part: TextPart | undefined
   tool: ToolPart | undefined
 }
@@ -319,7 +328,7 @@ function flatError(json: JsonObject): JsonObject {
   return { error: { ...inner, type: isTimeout || type === 'error' ? 'server_error' : type } }
 }
 
-function parseFrame({ data, event }: SseFrame): JsonObject {
+function parseFrame(data: string): JsonObject {
   let json: unknown
   try {
     json = JSON.parse(data)
@@ -327,7 +336,9 @@ function parseFrame({ data, event }: SseFrame): JsonObject {
     throw notJson(data, cause)
   }
   if (!isObject(json)) throw notJson(data, undefined)
-  return typeof json['type'] === 'string' || event === undefined || isInBandError(json)
-    ? json
-    : { ...json, type: event }
+  return json
 }
+
+/** Some servers name the event only outside its JSON. */
+const withType = (json: JsonObject, event: string | undefined): JsonObject =>
+  typeof json['type'] === 'string' || event === undefined || isInBandError(json) ? json : { ...json, type: event }

@@ -9,6 +9,7 @@
 import type { FaultReport } from '@breakfall/faults'
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
+import { FlatText } from '../flat-text.ts'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 import { itemKind } from './responses-items.ts'
@@ -136,22 +137,12 @@ export class ResponsesShape implements ClientShape {
     const from = isAboutItem ? this.#find(json, stringOr(json['item_id']), '') : undefined
     if (from === undefined) return this.#out(frame, json, {})
     const mine = this.#clientItem(from)
-    const at = partOf(json)
     const { type } = json
+    if (type === 'response.output_text.delta' || type === 'response.refusal.delta')
+      return this.#textDelta(frame, json, from, mine, fresh)
+    const at = partOf(json)
     const place = mine === undefined ? {} : { item_id: mine.id, output_index: mine.index, ...at }
     switch (type) {
-      case 'response.output_text.delta':
-      case 'response.refusal.delta': {
-        const delta = fresh === undefined ? stringOr(json['delta']) : (fresh.get('text') ?? '')
-        const index = at.content_index ?? 0
-        if (mine !== undefined && from.client === mine) mine.openPart ??= index // a server that announces no parts
-        if (mine?.isOpen !== true || mine.openPart !== index) {
-          if (delta === '') return ''
-          throw this.#divergence()
-        }
-        mine.texts[index] = (mine.texts[index] ?? '') + delta
-        return this.#out(frame, json, { ...place, delta, ...(fresh === undefined ? {} : { logprobs: [] }) })
-      }
       case 'response.reasoning_text.delta':
       case 'response.reasoning_summary_text.delta':
         if (mine !== undefined) note(mine, json)
@@ -172,12 +163,33 @@ export class ResponsesShape implements ClientShape {
     return mine?.isOpen === true ? this.#out(frame, json, place) : ''
   }
 
+  /** Nearly every event is one of these. */
+  #textDelta(
+    frame: SseFrame,
+    json: JsonObject,
+    from: UpstreamItem,
+    mine: ClientItem | undefined,
+    fresh: Fresh,
+  ): string {
+    const delta = fresh === undefined ? stringOr(json['delta']) : (fresh.get('text') ?? '')
+    const { content_index: given } = json
+    const content_index = typeof given === 'number' ? given : 0
+    if (mine !== undefined && from.client === mine) mine.openPart ??= content_index // a server that announces no parts
+    if (mine?.isOpen !== true || mine.openPart !== content_index) {
+      if (delta === '') return ''
+      throw this.#divergence()
+    }
+    ;(mine.texts[content_index] ??= new FlatText()).add(delta)
+    const fields = { item_id: mine.id, output_index: mine.index, content_index, delta }
+    return this.#out(frame, json, fresh === undefined ? fields : { ...fields, logprobs: [] })
+  }
+
   #partDone(frame: SseFrame, json: JsonObject, mine: ClientItem | undefined, place: JsonObject): string {
     const index = partOf(json).content_index ?? 0
     const name = `${stringOr(json['type'])} ${index}`
     if (mine?.isOpen !== true || mine.openPart !== index || mine.said.has(name)) return ''
     mine.said.add(name)
-    const text = mine.texts[index]
+    const text = mine.texts[index]?.toString()
     if (json['type'] === 'response.content_part.done') {
       mine.openPart = undefined
       const part = objectOr(json['part'])
@@ -247,10 +259,7 @@ export class ResponsesShape implements ClientShape {
 
   /** The event with these fields, unchanged if they are what it says already. */
   #out(frame: SseFrame, json: JsonObject, fields: JsonObject): string {
-    const isSame =
-      json['sequence_number'] === this.#number &&
-      frame.event !== undefined &&
-      Object.entries(fields).every(([key, value]) => json[key] === value)
+    const isSame = json['sequence_number'] === this.#number && frame.event !== undefined && holds(json, fields)
     if (!isSame) return this.#write({ ...json, ...fields })
     this.#number++
     return plainFrame(frame)
@@ -282,8 +291,8 @@ type ClientItem = {
   /** The content part that grows now. */
   openPart: number | undefined
   /** Text by content part. */
-  readonly texts: string[]
-  readonly summaries: string[]
+  readonly texts: FlatText[]
+  readonly summaries: FlatText[]
   /** `done` events of parts that went out. */
   readonly said: Set<string>
 }
@@ -303,14 +312,20 @@ function upstreamItem(json: JsonObject, client: ClientItem | undefined): Upstrea
   return { id, callId, type, index: json['output_index'], client }
 }
 
+/** Whether the event has these values already. `for … in` does not build a list for each of a hundred thousand events. */
+function holds(json: JsonObject, fields: JsonObject): boolean {
+  for (const key in fields) if (json[key] !== fields[key]) return false
+  return true
+}
+
 const withId = (item: JsonObject, id: string): JsonObject => (item['id'] === id ? item : { ...item, id })
 
 const withText = (part: JsonObject, text: string | undefined): JsonObject =>
   text === undefined ? part : { ...part, [part['type'] === 'refusal' ? 'refusal' : 'text']: text }
 
-const withTexts = (item: JsonObject, texts: readonly string[]): JsonObject =>
+const withTexts = (item: JsonObject, texts: readonly FlatText[]): JsonObject =>
   Array.isArray(item['content'])
-    ? { ...item, content: objectsIn(item['content']).map((part, index) => withText(part, texts[index])) }
+    ? { ...item, content: objectsIn(item['content']).map((part, index) => withText(part, texts[index]?.toString())) }
     : item
 
 /** The part that an event is about, filled in where a server does not say. */
@@ -325,15 +340,15 @@ function partOf(json: JsonObject): { readonly content_index?: number; readonly s
 function note(mine: ClientItem, json: JsonObject): void {
   const { content_index, summary_index } = partOf(json)
   const [list, index] = summary_index === undefined ? [mine.texts, content_index ?? 0] : [mine.summaries, summary_index]
-  list[index] = (list[index] ?? '') + stringOr(json['delta'])
+  ;(list[index] ??= new FlatText()).add(stringOr(json['delta']))
 }
 
 /** A reasoning item with what the client was given of it. */
 const closed = ({ item, id, texts, summaries }: ClientItem): JsonObject => ({
   ...item,
   id,
-  ...(texts.length === 0 ? {} : { content: texts.map((text) => ({ type: 'reasoning_text', text })) }),
-  summary: summaries.map((text) => ({ type: 'summary_text', text })),
+  ...(texts.length === 0 ? {} : { content: texts.map((text) => ({ type: 'reasoning_text', text: text.toString() })) }),
+  summary: summaries.map((text) => ({ type: 'summary_text', text: text.toString() })),
 })
 
 /** The error that a server reported, in any of its shapes. */

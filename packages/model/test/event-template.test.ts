@@ -1,0 +1,80 @@
+/** Numbered events that are read without parsing say exactly what they would say when parsed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { EventTemplate } from '../src/dialects/event-template.ts'
+
+const KEYS = ['sequence_number', 'delta', 'obfuscation'] as const
+const text = fc.oneof(
+  fc.string({ maxLength: 30 }),
+  fc.constantFrom('"', '\\', '","x":"', '"}', '\\u0041', '\n', '🥋', '"delta":"x"', '1', ''),
+)
+const number = fc.oneof(fc.nat(), fc.constantFrom(0, -1, 1.5, 1e15, 1e21, 9_007_199_254_740_991))
+
+test('a matched event is what parsing gives', () => {
+  fc.assert(
+    fc.property(number, text, text, number, text, text, fc.boolean(), (n, a, b, m, c, d, isSpaced) => {
+      const event = (sequence_number: number, delta: string, obfuscation: string): object => ({
+        type: 'response.output_text.delta',
+        sequence_number,
+        item_id: 'msg_1',
+        delta,
+        logprobs: [],
+        obfuscation,
+      })
+      const data = (value: object): string =>
+        isSpaced ? JSON.stringify(value).replace('"delta":', '"delta": ') : JSON.stringify(value)
+      const template = new EventTemplate()
+      template.learn(data(event(n, a, b)), { ...event(n, a, b) }, KEYS)
+      const matched = template.match(data(event(m, c, d)))
+      if (matched !== undefined) assert.deepEqual(matched, event(m, c, d))
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('an event matches only if it is valid JSON that differs in the changing values alone', () => {
+  const known = '{"type":"t","sequence_number":7,"delta":"x","obfuscation":"ab"}'
+  const template = new EventTemplate()
+  template.learn(known, { type: 't', sequence_number: 7, delta: 'x', obfuscation: 'ab' }, KEYS)
+  const pieces = [
+    known.slice(0, 31),
+    known.slice(31, 42),
+    '","obfuscation":"',
+    '"}',
+    '{',
+    '"',
+    '07',
+    '12',
+    '-1',
+    '1.5',
+    'x',
+  ]
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...pieces), { maxLength: 6 }), (parts) => {
+      const data = parts.join('')
+      const event = template.match(data)
+      if (event !== undefined) assert.deepEqual(JSON.parse(data), event)
+    }),
+    { numRuns: 5_000 },
+  )
+})
+
+test('plain text with the next number is matched', () => {
+  const event = { type: 't', sequence_number: 9, item_id: 'm', delta: ' word' }
+  const template = new EventTemplate()
+  assert.equal(template.match(JSON.stringify(event)), undefined)
+  template.learn(JSON.stringify(event), event, KEYS)
+  const next = { ...event, sequence_number: 10, delta: ' a longer word than before' }
+  assert.deepEqual(template.match(JSON.stringify(next)), next)
+})
+
+test('an event whose value cannot be found for certain is not learnt', () => {
+  const template = new EventTemplate()
+  const twice = { delta: 'x', part: { delta: 'x' } }
+  template.learn(JSON.stringify(twice), twice, ['delta'])
+  assert.equal(template.match(JSON.stringify(twice)), undefined)
+  const escaped = { delta: 'a\nb' }
+  template.learn(JSON.stringify(escaped), escaped, ['delta'])
+  assert.equal(template.match(JSON.stringify(escaped)), undefined)
+})
