@@ -2,8 +2,9 @@
 import { Fault } from '@breakfall/faults'
 import type { AnswerRequest, Fallback } from './answer.ts'
 import type { AttemptRequest } from './attempt/attempt.ts'
+import { bodyBytes } from './body-bytes.ts'
 import { DIALECTS } from './dialects/dialects.ts'
-import { bodyJson, isObject, objectsIn } from './json.ts'
+import { isObject, objectsIn } from './json.ts'
 import { isContinuable } from './machine/kept-text.ts'
 import type { ApiName, RelayApiName } from './names.ts'
 import { type ChosenProfile, chooseProfile } from './profiles.ts'
@@ -95,10 +96,10 @@ export function requiredOf(schema: unknown): readonly string[] {
 
 // ---- details ----
 
-/** The body as JSON. A body that cannot be serialised (a cycle, messages that are not a list) is the caller's mistake. */
-function written(build: () => object): string {
+/** A body that cannot be serialised (a cycle, messages that are not a list) is the caller's mistake. */
+function written(build: () => object): readonly Buffer[] {
   try {
-    return bodyJson(build())
+    return bodyBytes(build())
   } catch (cause) {
     const [detail] = (cause instanceof Error ? cause.message : String(cause)).split('\n')
     throw new Fault('invalid_request', { phase: 'connect', facts: { name: 'the request to the model', detail }, cause })

@@ -9,7 +9,8 @@ export type AttemptRequest = {
   readonly method?: 'GET' | 'POST' | undefined
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Buffer
+  /** In one piece, or in chunks that are sent one after the other. */
+  readonly body: string | Buffer | readonly Buffer[]
   /** Where the answer can be read again after its connection broke. */
   readonly replay?: Replay | undefined
   /** Absent for requests that are no attempt of their own, such as one that reads on. */

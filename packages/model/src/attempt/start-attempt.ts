@@ -25,6 +25,7 @@ import {
 } from './attempt.ts'
 import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
 import { agentFor } from './connections.ts'
+import { payloadOf } from './payload.ts'
 import { continueAnswer, forget } from './replay.ts'
 import { endAttemptSpan, tracedRequest } from '../telemetry/attempt-span.ts'
 import type { Span } from '../telemetry/spans.ts'
@@ -297,8 +298,8 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   // ---- the request ----
 
   #dispatch(): void {
-    const { url, headers, body: sent, method = 'POST' } = this.#request
-    const body = method === 'GET' ? null : sent
+    const { url, method = 'POST' } = this.#request
+    const { headers, body } = payloadOf(this.#request)
     this.#run(() => {
       const { origin, pathname, search } = new URL(url)
       const path = pathname + search

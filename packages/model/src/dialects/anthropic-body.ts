@@ -1,6 +1,7 @@
 /** The body of a streaming message, from a conversation in the shape of OpenAI's chat API. Pure. */
 import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import { type JsonObject, oncePerMessage } from '../json.ts'
+import { oncePerMessage } from '../body-bytes.ts'
+import type { JsonObject } from '../json.ts'
 
 const MAX_TOKENS_DEFAULT = 8192 // the API requires a number; every model since 2024 can write that much
 

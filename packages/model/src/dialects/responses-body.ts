@@ -1,6 +1,7 @@
 /** The body of a streaming response, from a conversation in the shape of OpenAI's chat API. Pure. */
 import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import { type JsonObject, oncePerMessage } from '../json.ts'
+import { oncePerMessage } from '../body-bytes.ts'
+import type { JsonObject } from '../json.ts'
 import type { Profile } from '../profiles.ts'
 
 /** `store: false`: the conversation is in every request, so the provider need not keep a copy, unless it must to be read on. */
