@@ -151,6 +151,7 @@ test('the files that a turn wrote are listed, and those that it failed to write 
 })
 
 test('escape sequences in output cannot move the cursor, rename the window or hide text', () => {
+  assert.equal(withoutControls('rm \u202etxt.exe\u2069 \u{e0041}'), 'rm ⟦U+202E⟧txt.exe⟦U+2069⟧ ⟦U+E0041⟧')
   assert.equal(withoutControls('a\x1b[2J\x1b]0;evil\x07b\x1b[31mc\x08\x9bd\r\ne\tf'), 'abcd\ne\tf')
 })
 

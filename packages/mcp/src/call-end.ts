@@ -56,7 +56,24 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
 /** The server does not know our session any more, so it has not run anything. */
 export const isSessionLost = (thrown: unknown): boolean => SdkHttpError.isInstance(thrown) && thrown.status === 404
 
+/** The call took too long, and says nothing about the connection. */
+export const isTimeout = (thrown: unknown): boolean =>
+  SdkError.isInstance(thrown) && thrown.code === SdkErrorCode.RequestTimeout
+
+/** The server answered, and what it said cannot be used. */
+export const isWrongAnswer = (thrown: unknown): boolean =>
+  ProtocolError.isInstance(thrown) ||
+  (SdkError.isInstance(thrown) && !SdkHttpError.isInstance(thrown) && !ABOUT_THE_LINE.has(thrown.code)) ||
+  (thrown instanceof Error && thrown.name === 'ZodError')
+
 // ---- details ----
+
+const ABOUT_THE_LINE: ReadonlySet<SdkErrorCode> = new Set([
+  SdkErrorCode.RequestTimeout,
+  SdkErrorCode.ConnectionClosed,
+  SdkErrorCode.NotConnected,
+  SdkErrorCode.SendFailed,
+])
 
 const DETAIL_CHARS = 300
 
@@ -77,7 +94,7 @@ function sdkEnd(
   lost: (category: FaultCategory, detail: string) => CallEnd,
   away: FaultCategory,
 ): CallEnd {
-  if (thrown.code === SdkErrorCode.RequestTimeout) return lost(away, 'it did not answer in time')
+  if (isTimeout(thrown)) return lost(away, 'it did not answer in time')
   if (!UNUSABLE.has(thrown.code)) return lost(away, messageOf(thrown))
   const text = `The tool ran, but its server sent a result that cannot be used: ${messageOf(thrown)}`
   return { kind: 'answered', isError: true, text }

@@ -25,7 +25,9 @@ export type ConnectionOptions = {
   /** The era, if it is known. */
   readonly prior: PriorDiscovery | undefined
   readonly startMs: number
-  readonly signal: AbortSignal
+  /** How long each request of the handshake may take. Default: `startMs`. */
+  readonly handshakeMs?: number | undefined
+  readonly signal?: AbortSignal | undefined
   /** For messages; undefined for a local process. */
   readonly address?: string | undefined
   /** The server offers other tools than before. */
@@ -66,7 +68,8 @@ export class Connection {
 
   /** Resolves when the server has said which tools it offers. */
   static async open(options: ConnectionOptions): Promise<Connection> {
-    const { tap, prior, startMs, signal } = options
+    const { tap, prior, startMs, handshakeMs = startMs, signal } = options
+    const limits = { timeout: handshakeMs, ...(signal === undefined ? {} : { signal }) }
     const client = new Client(CLIENT_INFO, {
       capabilities: CAPABILITIES,
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(MCP_LIMITS.probeMs, startMs) } },
@@ -74,10 +77,10 @@ export class Connection {
       listMaxPages: MCP_LIMITS.pagesMax,
     })
     client.onerror = () => undefined // a message that nobody can read; the request that it belongs to times out
-    await client.connect(tap, { timeout: startMs, signal, ...(prior === undefined ? {} : { prior }) })
+    await client.connect(tap, { ...limits, ...(prior === undefined ? {} : { prior }) })
     const connection = new Connection(options, client)
     try {
-      await connection.#relist(signal)
+      await connection.#relist(limits)
       connection.#followChanges()
     } catch (thrown) {
       await connection.close()
@@ -161,10 +164,10 @@ export class Connection {
     return { name, address }
   }
 
-  async #relist(signal?: AbortSignal): Promise<void> {
-    const { name, config, startMs, onTools } = this.#options
-    const options = { timeout: startMs, cacheMode: 'refresh', ...(signal === undefined ? {} : { signal }) } as const
-    const { tools } = await this.#client.listTools(undefined, options)
+  async #relist(limits: { readonly timeout: number; readonly signal?: AbortSignal }): Promise<void> {
+    const { name, config, onTools } = this.#options
+    if (this.#client.getServerCapabilities()?.tools === undefined) return onTools(this.#list) // it offers something else
+    const { tools } = await this.#client.listTools(undefined, { ...limits, cacheMode: 'refresh' })
     this.#list = toolsOf(name, tools, config)
     onTools(this.#list)
   }
@@ -178,7 +181,7 @@ export class Connection {
   #relistSoon(): void {
     clearTimeout(this.#relisting)
     this.#relisting = setTimeout(() => {
-      this.#relist().catch(() => undefined) // the last list stays; a call of a tool that is gone says so
+      this.#relist({ timeout: this.#options.startMs }).catch(() => undefined) // the last list stays; a call of a tool that is gone says so
     }, RELIST_MS)
   }
 

@@ -62,6 +62,13 @@ export class HttpLink implements Link {
     }, signal)
   }
 
+  tried(signal: AbortSignal): Promise<true> {
+    return this.#waiters.until(
+      () => (this.connection !== undefined || this.fault !== null || this.#state === 'failed' ? true : undefined),
+      signal,
+    )
+  }
+
   async broken(connection: Connection, fault: Fault): Promise<Fault> {
     if (this.#connection !== connection) return fault
     this.#connection = undefined

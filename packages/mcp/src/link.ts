@@ -21,6 +21,8 @@ export type Link = {
   start(): void
   /** A connection, through restarts. Rejects with a fault if it has failed or the signal fires. */
   connected(signal: AbortSignal): Promise<Connection>
+  /** Resolves when the first start has succeeded or failed. Rejects if the signal fires. */
+  tried(signal: AbortSignal): Promise<true>
   /** This connection failed in a call. Resolves with a better reason, if there is one. */
   broken(connection: Connection, fault: Fault): Promise<Fault>
   /** A call is under way on it until disposed. */

@@ -16,8 +16,12 @@ export class Pipe implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: (message: JSONRPCMessage) => void
+  /** A message could not be written: the process is exiting, or does not read. */
+  hasRefusedInput = false
   readonly #options: PipeOptions
   readonly #lines: JsonLines
+  readonly #over = Promise.withResolvers<true>()
+  #isOver = false
   #garbage = 0
   #isClosed = false
 
@@ -36,6 +40,15 @@ export class Pipe implements Transport {
     })
   }
 
+  /** The process is gone or being ended. */
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  get over(): Promise<true> {
+    return this.#over.promise
+  }
+
   /** Bytes from the child's stdout. */
   push(chunk: Buffer): void {
     if (!this.#isClosed) this.#lines.push(chunk)
@@ -47,7 +60,12 @@ export class Pipe implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#isClosed) throw new Error('the connection is closed')
-    await this.#options.write(serializeMessage(message))
+    try {
+      await this.#options.write(serializeMessage(message))
+    } catch (thrown) {
+      this.hasRefusedInput = true
+      throw thrown
+    }
   }
 
   /** Ends the conversation, not the process. */
@@ -55,5 +73,12 @@ export class Pipe implements Transport {
     if (this.#isClosed) return
     this.#isClosed = true
     this.onclose?.()
+  }
+
+  /** The process is gone or being ended. */
+  end(): void {
+    this.#isOver = true
+    this.#over.resolve(true)
+    void this.close()
   }
 }

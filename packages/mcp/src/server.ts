@@ -137,6 +137,11 @@ export class McpServer {
     await this.#link.connected(signal).catch(() => undefined) // the status says which
   }
 
+  /** Returns when its first start has succeeded or failed, or when the signal fires. */
+  async tried(signal: AbortSignal): Promise<void> {
+    await this.#link.tried(signal).catch(() => undefined) // the status says which
+  }
+
   async call(request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
     const { signal } = options
     for (let attempt = 1; ; attempt += 1) {

@@ -3,16 +3,21 @@
  *
  * I1  One spawn per start. The supervisor's ready probe is the handshake, so `ready` means that the tools are listed.
  * I2  The supervisor decides about restarts. A child that breaks the protocol is ended and counts as a crash.
- * I3  A server that dies of the era probe is one of 2025: its next start uses the old handshake.
+ * I3  A server that dies of one handshake gets the other one at its next start: it may not know the era probe, or only that.
+ * I4  Only the supervisor says that a start took too long, and a write that fails is explained by the exit that follows it.
  */
-import { Fault, isFault } from '@breakfall/faults'
-import { type ChildEvent, type ExitReport, supervise, type Supervised, within } from '@breakfall/supervisor'
+import type { Fault } from '@breakfall/faults'
+import { type ChildEvent, supervise, type Supervised, within } from '@breakfall/supervisor'
+import type { PriorDiscovery } from '@modelcontextprotocol/client'
+import { isTimeout, isWrongAnswer } from './call-end.ts'
 import { isoNow } from './clock.ts'
 import { MCP_LIMITS, type McpLimits, type McpServerConfig } from './config.ts'
 import { Connection } from './connection.ts'
+import { environmentFor } from './environment.ts'
 import type { Eras } from './eras.ts'
 import { type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
 import { Pipe } from './pipe.ts'
+import { endFault, endReason, type RunEnd } from './run-end.ts'
 import { StdioTap } from './tap.ts'
 import type { ToolList } from './tool.ts'
 
@@ -27,9 +32,6 @@ export type LinkOptions = {
   readonly onState: () => void
 }
 
-/** Of a report, what explains the end. */
-type EndReport = Pick<ExitReport, 'endedBy' | 'endedDetail' | 'diagnoses' | 'signal' | 'code' | 'kind'>
-
 export class StdioLink implements Link {
   readonly #options: LinkOptions
   readonly #child: Supervised
@@ -39,10 +41,16 @@ export class StdioLink implements Link {
   #opening: { readonly pipe: Pipe; readonly done: Promise<boolean> } | undefined
   #connection: Connection | undefined
   #wasReady = false
+  readonly #startMs: number
   /** How the last run ended or is ending. */
-  #report: EndReport | null = null
-  /** The current connection has ended, for the reason in `#report`. */
-  #isGone = true
+  #end: RunEnd | undefined
+  /** How the current run broke the protocol. */
+  #breach: string | undefined
+  /** How the run of a connection ended. */
+  readonly #ends = new WeakMap<Connection, RunEnd>()
+  /** What the next start assumes, if nothing is known about the server. */
+  #guess: PriorDiscovery | undefined
+  #failedHandshakes = 0
   #isStopped = false
   #state: McpState = 'starting'
   #since = isoNow()
@@ -51,6 +59,7 @@ export class StdioLink implements Link {
     this.#options = options
     const { name, config, limits, stateDir } = options
     const startMs = config.startMs ?? limits.startMs
+    this.#startMs = startMs
     this.#child = supervise({
       name: `MCP server ${name}`,
       command: config.command ?? '',
@@ -65,9 +74,10 @@ export class StdioLink implements Link {
       },
       launch: () => {
         this.#pipe = this.#newPipe()
+        this.#breach = undefined
         return {}
       },
-      ready: { kind: 'probe', probe: () => this.#open(startMs), timeoutMs: startMs, everyMs: 50 },
+      ready: { kind: 'probe', probe: () => this.#open(), timeoutMs: startMs, everyMs: 50 },
       limits: {
         startMsMax: startMs,
         startTotalMsMax: startMs,
@@ -98,13 +108,13 @@ export class StdioLink implements Link {
   get fault(): Fault | null {
     const { state, report } = this.#child
     if (state.status === 'given_up' || state.status === 'failed') return this.#asMcp(state.fault)
-    return report === null || report.expected ? null : this.#asMcp(undefined)
+    return report === null || report.expected ? null : this.#asMcp()
   }
 
   get lastExit(): LastExit | null {
     const { report } = this.#child
-    if (report === null) return null
-    return { code: report.code, signal: report.signal, error: report.diagnoses[0]?.message ?? this.#reasonOf() }
+    if (report === null || this.#end === undefined) return null
+    return { code: report.code, signal: report.signal, error: endReason(this.#end, this.#startMs) }
   }
 
   get log(): readonly string[] {
@@ -119,19 +129,28 @@ export class StdioLink implements Link {
   connected(signal: AbortSignal): Promise<Connection> {
     return this.#waiters.until(() => {
       if (this.connection !== undefined) return this.connection
-      if (this.#state === 'failed') throw this.fault ?? this.#asMcp(undefined)
+      if (this.#state === 'failed') throw this.fault ?? this.#asMcp()
       return undefined
     }, signal)
   }
 
-  async broken(_connection: Connection, fault: Fault): Promise<Fault> {
+  tried(signal: AbortSignal): Promise<true> {
+    return this.#waiters.until(
+      () => (this.connection !== undefined || this.fault !== null || this.#state === 'failed' ? true : undefined),
+      signal,
+    )
+  }
+
+  async broken(connection: Connection, fault: Fault): Promise<Fault> {
     const died = Promise.withResolvers<Fault>()
-    const off = this.#child.on((event) => {
-      if (event.type === 'exit' || event.type === 'ending') queueMicrotask(() => died.resolve(this.#asMcp(undefined)))
-    })
+    const check = (): void => {
+      const end = this.#ends.get(connection)
+      if (end !== undefined) died.resolve(endFault(this.#options.name, end, this.#startMs))
+    }
+    const off = this.#child.on(() => queueMicrotask(check))
+    check()
     try {
-      if (this.#isGone) return this.#asMcp(undefined)
-      return (await within(died.promise, EXIT_MS)) ?? fault
+      return isTimeout(fault.cause) ? fault : ((await within(died.promise, EXIT_MS)) ?? fault) // I4
     } finally {
       off()
     }
@@ -165,55 +184,63 @@ export class StdioLink implements Link {
       onGarbage: (line) => this.#log.add(`stdout: ${line}`),
       onBroken: (why) => {
         this.#log.add(`ended by Breakfall: ${why}`)
-        this.#child.fail(why) // I2
+        this.#fail(why)
       },
     })
   }
 
+  /** It broke the protocol (I2). */
+  #fail(why: string): void {
+    this.#breach ??= why
+    this.#child.fail(why)
+  }
+
   /** The ready probe: the same handshake for every probe of one run (I1). */
-  #open(startMs: number): Promise<boolean> {
+  #open(): Promise<boolean> {
     const pipe = this.#pipe
     if (pipe === undefined) return Promise.resolve(false)
-    if (this.#opening?.pipe !== pipe) this.#opening = { pipe, done: this.#handshake(pipe, startMs) }
+    if (this.#opening?.pipe !== pipe) this.#opening = { pipe, done: this.#handshake(pipe) }
     return this.#opening.done
   }
 
-  async #handshake(pipe: Pipe, startMs: number): Promise<boolean> {
+  async #handshake(pipe: Pipe): Promise<boolean> {
     const { name, config, eras, onTools } = this.#options
-    const prior = eras.prior(config)
+    const known = eras.prior(config)
     try {
       const connection = await Connection.open({
         name,
         config,
         tap: new StdioTap(pipe),
-        prior,
-        startMs,
-        signal: AbortSignal.timeout(startMs),
+        prior: known ?? this.#guess,
+        startMs: this.#startMs,
+        handshakeMs: NO_LIMIT_MS, // I4
         onTools,
       })
-      if (this.#pipe !== pipe) {
+      if (pipe.isOver) {
         await connection.close()
         return false
       }
       this.#connection = connection
-      this.#isGone = false
+      this.#failedHandshakes = 0
       if (connection.verdict !== undefined) eras.remember(config, connection.verdict)
       return true
     } catch (thrown) {
-      const isGone = this.#pipe !== pipe || this.#child.pid === null
-      if (prior === undefined) eras.remember(config, { kind: 'legacy' }) // I3
-      else if (!isGone) eras.forget(config)
+      const isWrong = !pipe.isOver && !pipe.hasRefusedInput && isWrongAnswer(thrown)
+      this.#failedHandshakes += 1
+      if (known === undefined) this.#guess = this.#guess === undefined ? { kind: 'legacy' } : undefined // I3
+      else if (isWrong || this.#failedHandshakes > 1) eras.forget(config)
       const why = thrown instanceof Error ? thrown.message.slice(0, 300) : String(thrown)
-      if (!isGone) this.#child.fail(`the handshake failed: ${why}`) // I2
+      if (isWrong) this.#fail(`its handshake failed: ${why}`)
+      else if (!pipe.isOver && (await within(pipe.over, EXIT_MS)) === undefined) this.#child.fail(why) // I4
       return false
     }
   }
 
   #onEvent(event: ChildEvent): void {
     if (event.type === 'exit' || event.type === 'ending') {
-      this.#report = event.report
-      this.#isGone = true
-      void this.#pipe?.close()
+      this.#end = { report: event.report, breach: this.#breach }
+      if (this.#connection !== undefined) this.#ends.set(this.#connection, this.#end)
+      this.#pipe?.end()
       void this.#connection?.close()
       this.#connection = undefined
     }
@@ -249,57 +276,10 @@ export class StdioLink implements Link {
   }
 
   /** The supervisor's fault, as one of this server. */
-  #asMcp(fault: Fault | undefined): Fault {
-    const { name } = this.#options
-    const report = this.#report
-    const isBroken = report?.endedBy === 'unhealthy' && BROKEN.test(report.endedDetail ?? '')
-    return new Fault(isBroken ? 'mcp_protocol_error' : 'mcp_server_failed', {
-      facts: { name, detail: this.#reasonOf() },
-      diagnostics: fault?.report.diagnostics ?? [],
-      ...(isFault(fault) ? { cause: fault, errorRaw: fault.errorRaw } : {}),
-    })
-  }
-
-  #reasonOf(): string {
-    const report = this.#report
-    if (report === null) return 'it has not started'
-    const [cause] = report.diagnoses
-    if (report.endedDetail !== null) return report.endedDetail
-    if (cause !== undefined) return cause.message
-    if (report.signal !== null) return `it was ended by ${report.signal}`
-    return report.code === null ? report.kind : `it exited with code ${report.code}`
+  #asMcp(fault?: Fault): Fault {
+    return endFault(this.#options.name, this.#end, this.#startMs, fault)
   }
 }
 
-const EXIT_MS = 2_000 // from a closed pipe to the report of the exit
-const BROKEN = /on stdout|handshake/
-
-/** The environment of this process may hold keys. A server gets what a program needs to run, and what its config says. */
-function environmentFor(env: NodeJS.ProcessEnv): Record<string, string> {
-  const out: Record<string, string> = {}
-  for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && (INHERITED.has(name) || /^(?:LC_|XDG_)/.test(name))) out[name] = value
-  }
-  return out
-}
-
-const INHERITED: ReadonlySet<string> = new Set([
-  'PATH',
-  'HOME',
-  'USER',
-  'LOGNAME',
-  'SHELL',
-  'TERM',
-  'LANG',
-  'TZ',
-  'TMPDIR',
-  'HTTP_PROXY',
-  'HTTPS_PROXY',
-  'NO_PROXY',
-  'http_proxy',
-  'https_proxy',
-  'no_proxy',
-  'NODE_EXTRA_CA_CERTS',
-  'SSL_CERT_FILE',
-  'SSL_CERT_DIR',
-])
+const EXIT_MS = 2_000 // from a failed write or a closed pipe to the report of the exit
+const NO_LIMIT_MS = 2 ** 31 - 1

@@ -41,6 +41,7 @@ export type FinishedRun = {
 
 const LINE_CHARS_MAX = 500 // of the last line
 const PEEK_MS = 500 // how long an unfinished line may wait before it is checked
+const EXIT_MS = 1_000 // from the end of stdout to the exit of a process that is exiting
 
 export class ActiveRun {
   readonly over: Promise<FinishedRun>
@@ -109,7 +110,7 @@ export class ActiveRun {
       onOutput: (stream, chunk) => this.#onOutput(stream, chunk),
       onMessage: (message) => this.#onMessage(message),
       onStdoutClosed: () => {
-        if (spec.stdoutClosed === 'fail') void this.end('stdout_closed')
+        if (spec.stdoutClosed === 'fail') this.#endUnlessExiting()
       },
       onExit: () => {
         this.#endPhase ??= this.#phase()
@@ -144,6 +145,12 @@ export class ActiveRun {
     }
     const asked = reason === 'stop' || reason === 'restart'
     await this.#child.end({ gentle: asked })
+  }
+
+  /** A process that exits closes its stdout first. Its own exit says more than our signal. */
+  #endUnlessExiting(): void {
+    // After a stall of this process, timers come before news of exits: one more turn lets those in first.
+    this.#monitor.schedule(EXIT_MS, () => setImmediate(() => void this.end('stdout_closed')))
   }
 
   /** What is known while the process is being ended. The requests in flight do not wait for its exit. */

@@ -2,6 +2,7 @@
 export { within } from './clock.ts'
 export { collectDiagnostics, diagnose, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 export { describeExit, diagnoseExit, readExit } from './exit-status.ts'
+export { explainingLine } from './explaining-line.ts'
 export { headline } from './headline.ts'
 export { type InFlightRequest } from './in-flight.ts'
 export { modelCommand } from './model-command.ts'

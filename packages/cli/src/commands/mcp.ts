@@ -1,16 +1,14 @@
 /** `breakfall mcp`: the servers of tools, as the running daemon has them, or started here for one command. */
 import { Fault } from '@breakfall/faults'
-import type { McpDetail, McpList } from '@breakfall/wire'
+import type { McpDetail } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import { printable } from '../render/printable.ts'
+import { calledHere, listedHere, withServer } from './mcp-here.ts'
 
 export async function mcpList({ config, out }: Context): Promise<void> {
   const daemon = await findDaemon(config)
-  const { servers } =
-    daemon === undefined
-      ? await withServers(config, (all) => Promise.resolve(all.list()))
-      : await oneShotClient(daemon.address).mcpServers()
+  const { servers } = daemon === undefined ? await listedHere(config) : await oneShotClient(daemon.address).mcpServers()
   if (out.json) {
     for (const server of servers) out.data(server)
     return out.result({ outcome: 'finished', servers: servers.length })
@@ -49,7 +47,7 @@ export async function mcpCall(context: Context, name: string, tool: string, give
   const daemon = await findDaemon(config)
   const called =
     daemon === undefined
-      ? await withServers(config, (all) => all.call(name, tool, args))
+      ? await withServer(config, name, (server) => calledHere(server, tool, args))
       : await oneShotClient(daemon.address).callMcp(name, tool, args)
   if (out.json) out.result({ ...called, outcome: called.outcome === 'ok' ? 'finished' : 'failed' })
   else out.line(called.text)
@@ -68,7 +66,7 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 async function detail({ config }: Context, name: string): Promise<McpDetail> {
   const daemon = await findDaemon(config)
   if (daemon !== undefined) return oneShotClient(daemon.address).mcpServer(name)
-  return withServers(config, (all) => all.detail(name))
+  return withServer(config, name, (server) => Promise.resolve(server.detail))
 }
 
 function parsedArguments(text: string): Record<string, unknown> {
@@ -79,48 +77,4 @@ function parsedArguments(text: string): Record<string, unknown> {
     // Reported below, as anything else that is not an object.
   }
   throw new Fault('invalid_request', { error: `The arguments of a tool are a JSON object, got ${text.slice(0, 100)}` })
-}
-
-type HereServers = {
-  readonly list: () => McpList
-  readonly detail: (name: string) => Promise<McpDetail>
-  readonly call: (
-    name: string,
-    tool: string,
-    given: Record<string, unknown>,
-  ) => Promise<{ outcome: string; text: string }>
-}
-
-const START_MS = 60_000
-
-/** Without a daemon the servers run in this process, for this command. */
-async function withServers<T>(config: Context['config'], act: (all: HereServers) => Promise<T>): Promise<T> {
-  const { McpHost } = await import('@breakfall/mcp')
-  const host = new McpHost({ stateDir: config.stateDir })
-  const server = (name: string) =>
-    host.server(name) ??
-    (() => {
-      throw new Fault('not_found', {
-        error: `No MCP server is called ${name}; [mcp.NAME] in your config.toml defines one`,
-      })
-    })()
-  try {
-    host.configure(config.outside.mcp)
-    await host.settled(START_MS)
-    return await act({
-      list: () => ({ servers: [...host.statuses] }),
-      detail: async (name) => server(name).detail,
-      call: async (name, tool, given) => {
-        const found = server(name)
-        const known = found.tools.find((entry) => entry.tool === tool || entry.name === tool)
-        const request = { tool: known?.name ?? tool, arguments: given, key: crypto.randomUUID() }
-        const end = await found.call(request, { signal: new AbortController().signal, waitMs: START_MS })
-        if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
-        if (end.kind === 'lost' || end.kind === 'refused') throw end.fault
-        return { outcome: 'cancelled', text: 'Cancelled.' }
-      },
-    })
-  } finally {
-    await host.stop()
-  }
 }

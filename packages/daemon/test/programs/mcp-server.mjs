@@ -8,7 +8,9 @@
  * long-line: answers `act` with 100 MiB. deaf: reads no input after the handshake. twice: answers every call twice and some that
  * nobody made. forks: leaves a child behind and exits in `act`. floods: writes to stderr without end. slow: takes a second per call,
  * with progress every 100 ms. grows: each start has another schema for `act`. no-tool: the second start has no `act`.
- * strict: exits on any request before `initialize`.
+ * strict: exits on any request before `initialize`. exits: ends at once with code 7.
+ * wrong-list: lists tools in a shape that is not MCP. no-tools: offers only prompts. wrong-ids: answers every call under another id.
+ * hostile: puts terminal sequences into everything it says.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
@@ -23,6 +25,12 @@ note(`start ${process.pid}`)
 const starts = readFileSync(diary, 'utf8')
   .split('\n')
   .filter((line) => line.startsWith('start')).length
+if (is('exits')) {
+  process.stderr.write('no licence file\n')
+  process.exit(7)
+}
+const EVIL = '\u001b]0;owned\u0007\u001b[2J\u202Egnp.exe'
+if (is('hostile')) process.stderr.write(`${EVIL} on stderr\n`)
 if (is('garbage')) process.stdout.write('Welcome to the server!\n{"not": "a message"}\n\u0000\u0001\n')
 if (is('floods')) setInterval(() => process.stderr.write('x'.repeat(65_536)), 1)
 
@@ -31,6 +39,7 @@ const schema = () => ({
   properties: { n: { type: 'number' }, ...(is('grows') ? { [`added${starts}`]: { type: 'string' } } : {}) },
 })
 const tools = () => [
+  ...(is('hostile') ? [{ name: `evil${EVIL}`, description: `Evil ${EVIL}.`, inputSchema: schema() }] : []),
   ...(is('no-tool') && starts > 1 ? [] : [{ name: 'act', description: 'Acts.', inputSchema: schema() }]),
   { name: 'look', description: 'Looks.', inputSchema: schema(), annotations: { readOnlyHint: true } },
 ]
@@ -38,7 +47,9 @@ const tools = () => [
 const calls = new Map()
 async function call(id, { name, arguments: given = {}, _meta = {} }) {
   note(`${name} ${given.n ?? ''}`.trim())
-  const text = (words) => send({ id, result: { content: [{ type: 'text', text: words }] } })
+  const answerId = is('wrong-ids') ? `not-${id}` : id
+  const text = (words) =>
+    send({ id: answerId, result: { content: [{ type: 'text', text: is('hostile') ? `${words} ${EVIL}` : words }] } })
   const mustDie = is('dies-in-call') && existsSync(`${diary}.die`)
   if (mustDie) {
     rmSync(`${diary}.die`)
@@ -79,13 +90,14 @@ lines.on('line', (line) => {
         id,
         result: {
           protocolVersion: params.protocolVersion,
-          capabilities: { tools: {} },
+          capabilities: is('no-tools') ? { prompts: {} } : { tools: {} },
           serverInfo: { name: 'bad', version: '1' },
         },
       })
       return
     case 'tools/list':
-      send({ id, result: { tools: tools() } })
+      if (is('no-tools')) return send({ id, error: { code: -32601, message: 'Method not found' } })
+      send({ id, result: is('wrong-list') ? { tools: 'none' } : { tools: tools() } })
       if (is('deaf')) process.stdin.pause()
       return
     case 'tools/call':
