@@ -19,7 +19,7 @@ const everything = sources(
 
 /** Files at an edge, which may read the clock and use randomness. All others take them as arguments. */
 const EDGES: readonly RegExp[] = [
-  /^packages\/faults\/src\/(?:report|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
+  /^packages\/faults\/src\/(?:report|reported-fault|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
   /\/src\/(?:clock|main)\.ts$/,
   /^packages\/daemon\/src\/store\/postgres\/clock\.ts$/,
@@ -39,7 +39,7 @@ test('only files at an edge read the clock or use randomness', () => {
 
 /** Loops that may sleep. None of them decides about a retry; those that repeat an attempt ask `decide`. */
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
-  'packages/faults/src/retrying.ts': 'the one retry loop',
+  'packages/faults/src/retry-loop.ts': 'the one retry loop',
   'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',

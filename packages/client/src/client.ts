@@ -9,7 +9,13 @@
  *     const { turnId, seq } = await client.prompt(session.id, 'make the failing test pass')
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
-import { type Fault, POLICY_DEFAULTS, type RetryOptions, type RetryPolicy, retrying } from '@breakfall/faults'
+import {
+  type LoopOptions,
+  POLICY_DEFAULTS,
+  type ReportedFault,
+  type RetryPolicy,
+  retryingCall,
+} from '@breakfall/faults/caller'
 import type {
   ConsoleTicket,
   McpCalled,
@@ -27,10 +33,11 @@ import type {
   TurnApprove,
   TurnResume,
 } from '@breakfall/wire'
+import type { DaemonAddress } from './address.ts'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
-import { type ApiRequest, type DaemonAddress, read, send } from './http.ts'
+import { type ApiRequest, read, send } from './http.ts'
 import {
   type DaemonHealth,
   type DaemonModel,
@@ -62,7 +69,7 @@ export type ClientOptions = Partial<Surroundings> & {
   /** When to give up. Default: calls after about half a minute, event streams never. */
   readonly policy?: RetryPolicy | undefined
   /** Called before each retry for the daemon's current address. Default: the address does not change. */
-  readonly locate?: ((fault: Fault) => Promise<DaemonAddress>) | undefined
+  readonly locate?: ((fault: ReportedFault) => Promise<DaemonAddress>) | undefined
   /** Ends every call and every event stream of this client. */
   readonly signal?: AbortSignal | undefined
   /** How long a call may take, per attempt. */
@@ -303,7 +310,7 @@ export class DaemonClient {
   #retrying<T>(act: () => Promise<T>, options: CallRetry): Promise<T> {
     const { policy = options.policy ?? RECONNECT_POLICY, locate } = this.#options
     const { now, random, sleep } = this.#surroundings
-    return retrying(act, {
+    return retryingCall(act, {
       ...options,
       policy,
       now,
@@ -326,11 +333,15 @@ export class DaemonClient {
       headers: { accept: 'text/event-stream', ...(cursor === undefined ? {} : { 'last-event-id': cursor }) },
       signal,
     })
-    yield* streamItems(response, { url: this.url, livenessMs: this.#options.livenessMs ?? LIVENESS_MS, signal })
+    yield* streamItems(response, {
+      address: this.#address,
+      livenessMs: this.#options.livenessMs ?? LIVENESS_MS,
+      signal,
+    })
   }
 }
 
-type CallRetry = Pick<RetryOptions, 'signal' | 'failed' | 'onRetry'> & { readonly policy?: RetryPolicy }
+type CallRetry = Pick<LoopOptions, 'signal' | 'failed' | 'onRetry'> & { readonly policy?: RetryPolicy }
 
 function withQuery(path: string, given: readonly (readonly [string, string | number | undefined])[]): string {
   const query = new URLSearchParams()

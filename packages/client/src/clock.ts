@@ -1,5 +1,5 @@
 /** What a client needs from its surroundings: fetch, the clock, dice and keys. Tests and unusual hosts bring their own. */
-import { sleep } from '@breakfall/faults'
+import { sleep } from '@breakfall/faults/caller'
 
 export type Surroundings = {
   readonly fetch: typeof globalThis.fetch

@@ -1,11 +1,13 @@
 /** One connection to an event stream: bytes in, SSE frames and heartbeats out. Silence for too long ends it with a fault. */
-import { classify, Fault } from '@breakfall/faults'
+import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
+import { brokenStream } from './call-fault.ts'
+import type { DaemonAddress } from './address.ts'
 import { SseDecoder, type SseFrame } from './wire.ts'
 
 export type StreamItem = SseFrame | 'heartbeat'
 
 export type ConnectionOptions = {
-  readonly url: string
+  readonly address: DaemonAddress
   readonly livenessMs: number
   readonly signal: AbortSignal | undefined
 }
@@ -27,7 +29,7 @@ export async function* streamItems(response: Response, options: ConnectionOption
       yield* ready.splice(0)
     }
   } catch (thrown) {
-    throw classify(thrown, { boundary: 'daemon', phase: 'stream', address: options.url, signal: options.signal })
+    throw brokenStream(thrown, options.address, options.signal)
   } finally {
     await reader.cancel().catch(() => undefined) // broken already: there is nothing left to close
   }
@@ -35,9 +37,9 @@ export async function* streamItems(response: Response, options: ConnectionOption
 
 // ---- details ----
 
-async function unlessSilent<T>(reading: Promise<T>, { url, livenessMs }: ConnectionOptions): Promise<T> {
+async function unlessSilent<T>(reading: Promise<T>, { address, livenessMs }: ConnectionOptions): Promise<T> {
   const silence = Promise.withResolvers<never>()
-  const timer = setTimeout(() => silence.reject(silentFault(url, livenessMs)), livenessMs)
+  const timer = setTimeout(() => silence.reject(silentFault(address.url, livenessMs)), livenessMs)
   try {
     return await Promise.race([reading, silence.promise])
   } finally {
@@ -45,8 +47,8 @@ async function unlessSilent<T>(reading: Promise<T>, { url, livenessMs }: Connect
   }
 }
 
-const silentFault = (url: string, livenessMs: number): Fault =>
-  new Fault('daemon_unreachable', {
+const silentFault = (url: string, livenessMs: number): ReportedFault =>
+  reportedFault('daemon_unreachable', {
     error: `The daemon at ${url} has sent nothing for ${livenessMs / 1000} s. Reconnecting.`,
     errorRaw: `no byte and no heartbeat in ${livenessMs} ms`,
   })

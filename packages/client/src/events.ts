@@ -6,7 +6,7 @@
  * I3  It ends when the caller's signal aborts, or with a Fault that no reconnect can cure. A daemon that is away is looked for
  *     forever, unless the client has its own policy.
  */
-import { Fault, isFault } from '@breakfall/faults'
+import { isFault, type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import type { SessionEvent } from '@breakfall/wire'
 import type { StreamItem } from './connection.ts'
 import { checked, jsonOrText } from './http.ts'
@@ -27,13 +27,13 @@ export type EventsOptions = {
 /** `connect` opens one connection at a cursor; `retrying` repeats a failed attempt as the policy says, `failed` being the first failure. */
 export type EventSource = {
   readonly connect: (cursor: string | undefined) => AsyncGenerator<StreamItem>
-  readonly retrying: <T>(act: () => Promise<T>, failed: Fault | undefined) => Promise<T>
+  readonly retrying: <T>(act: () => Promise<T>, failed: ReportedFault | undefined) => Promise<T>
 }
 
 export async function* readEvents(source: EventSource, options: EventsOptions): AsyncGenerator<SessionEvent> {
   const { signal } = options
   const position = new StreamPosition(options)
-  let broken: Fault | undefined
+  let broken: ReportedFault | undefined
   try {
     while (signal?.aborted !== true) {
       const items = await source.retrying(() => open(source.connect(position.cursor)), broken) // I3
@@ -108,17 +108,17 @@ const reasonOf = (frame: SseFrame): string => {
   return isClosing(value) ? value.reason : 'unknown'
 }
 
-function closedFault(items: readonly StreamItem[]): Fault {
+function closedFault(items: readonly StreamItem[]): ReportedFault {
   const closed = items.find((item) => item !== 'heartbeat' && item.event === 'closed')
   const reason = closed === undefined || closed === 'heartbeat' ? 'no reason given' : reasonOf(closed)
-  return new Fault('daemon_unreachable', {
+  return reportedFault('daemon_unreachable', {
     error: 'The daemon closed the event stream before the first event. Reconnecting.',
     errorRaw: `closed: ${reason}`,
   })
 }
 
-const gapFault = (expected: number, got: number): Fault =>
-  new Fault('other', {
+const gapFault = (expected: number, got: number): ReportedFault =>
+  reportedFault('other', {
     boundary: 'daemon',
     error: `The daemon skipped events: expected number ${expected}, received ${got}.`,
     next: 'never',

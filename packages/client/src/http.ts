@@ -1,14 +1,8 @@
 /** One HTTP request to the daemon: a response with a 2xx status, or a thrown `Fault`. */
-import { classify, Fault } from '@breakfall/faults'
+import { reportedFault } from '@breakfall/faults/caller'
+import type { DaemonAddress } from './address.ts'
+import { failedCall, refusedCall } from './call-fault.ts'
 import type { Guard } from './shapes.ts'
-
-export type DaemonAddress = {
-  /** Without a trailing slash: `http://127.0.0.1:4711`. */
-  readonly url: string
-  readonly token: string
-  /** Where the token came from. Named in the error if the daemon rejects it. */
-  readonly tokenSource?: string | undefined
-}
 
 export type ApiRequest = {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -42,15 +36,10 @@ export async function send(
       signal: limited(signal, timeoutMs),
     })
   } catch (thrown) {
-    throw loopbackFault(thrown, url) ?? classify(thrown, { boundary: 'daemon', address: url, signal })
+    throw failedCall(thrown, address, signal)
   }
   if (response.ok || request.accept?.includes(response.status) === true) return response
-  const fault = classify(undefined, {
-    boundary: 'daemon',
-    address: url,
-    response: { status: response.status, headers: response.headers, body: jsonOrText(await response.text()) },
-  })
-  throw response.status === 401 ? fault.with({ error: tokenError(address) }) : fault
+  throw refusedCall(response, jsonOrText(await response.text()), address)
 }
 
 /** The JSON body, checked. */
@@ -60,7 +49,7 @@ export async function read<T>(response: Response, guard: Guard<T>, what: string)
 
 export function checked<T>(value: unknown, guard: Guard<T>, what: string): T {
   if (guard(value)) return value
-  throw new Fault('other', {
+  throw reportedFault('other', {
     boundary: 'daemon',
     error: `The daemon sent ${what} in a form that this client cannot read. Use the same version on both sides.`,
     errorRaw: `not ${what}: ${(JSON.stringify(value) ?? 'nothing').slice(0, 500)}`,
@@ -83,19 +72,4 @@ function limited(signal: AbortSignal | undefined, timeoutMs: number | undefined)
   if (timeoutMs === undefined) return signal ?? null
   const timeout = AbortSignal.timeout(timeoutMs)
   return signal === undefined ? timeout : AbortSignal.any([signal, timeout])
-}
-
-const tokenError = ({ url, tokenSource = 'this client' }: DaemonAddress): string =>
-  `The daemon at ${url} rejected the token from ${tokenSource}. Its token has changed: restart the daemon, or use the new token.`
-
-/** On a machine without a loopback interface neither a retry nor another daemon helps. */
-function loopbackFault(thrown: unknown, url: string): Fault | undefined {
-  const cause = thrown instanceof Error ? thrown.cause : undefined
-  const isUnreachable = cause instanceof Error && 'code' in cause && cause.code === 'ENETUNREACH'
-  if (!isUnreachable || !/^http:\/\/(?:127\.|localhost|\[::1\])/.test(url)) return undefined
-  return new Fault('daemon_unreachable', {
-    error: `Cannot reach the daemon at ${url}: this machine's loopback interface is down. Bring it up: ip link set lo up`,
-    next: 'never',
-    cause,
-  })
 }

@@ -1,7 +1,7 @@
 /** An event stream that breaks in every way, read as one sequence. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Fault, isFault } from '@breakfall/faults'
+import { isFault } from '@breakfall/faults'
 import { DaemonClient, type EventsOptions } from '../src/index.ts'
 import { RECONNECT_POLICY } from '../src/client.ts'
 import { type Answer, FakeDaemon, frame, json, sse } from './fake-daemon.ts'
@@ -194,7 +194,7 @@ test('a stream that closes again and again without an event is retried with dela
 test('a session that does not exist is not_found, and is not retried', async () => {
   await using daemon = await FakeDaemon.start((response) => json(response, 404, { nothing: 'here' }))
   const reading = new DaemonClient({ url: daemon.url, token: 'x' }, QUICK).events('s1').next()
-  await assert.rejects(reading, (error) => error instanceof Fault && error.category === 'not_found')
+  await assert.rejects(reading, (error) => isFault(error) && error.category === 'not_found')
   assert.equal(daemon.requests.length, 1)
 })
 

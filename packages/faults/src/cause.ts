@@ -6,6 +6,7 @@
  * I2  Everything here is bounded in depth, count and length.
  * I3  What comes out is redacted, each text before it is cut.
  */
+import { isObject, read } from './read.ts'
 import { redactBounded, redactStart } from './redact.ts'
 
 /** What one link of the chain shows about itself. */
@@ -53,20 +54,6 @@ export function describeCause(thrown: unknown): string {
   }
   // All links are wrappers: their own text is all there is.
   return redactBounded(texts.join(': ') || (causeChain(thrown)[0]?.message ?? ''), RAW_CHARS_MAX)
-}
-
-/** An own or inherited property, or undefined if reading it throws. */
-export function read(value: object, key: string): unknown {
-  try {
-    const property: unknown = Reflect.get(value, key)
-    return property
-  } catch {
-    return undefined // I1: a getter or a proxy trap of a foreign object threw
-  }
-}
-
-export function isObject(value: unknown): value is object {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function'
 }
 
 // ---- details ----

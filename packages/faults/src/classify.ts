@@ -6,12 +6,14 @@
  * I2  Our own signal decides whether it is a cancel, never an error's name: a provider's AbortError is not the user's cancel.
  * I3  The same cause at another boundary is another category: a refused connection to a model is not an unreachable runner.
  */
-import { causeChain, type CauseLink, describeCause, isObject, read } from './cause.ts'
-import { extended, Fault, isFault } from './fault.ts'
+import { causeChain, type CauseLink, describeCause } from './cause.ts'
+import { extended, Fault } from './fault.ts'
 import { type Facts } from './messages.ts'
 import { fromProblem } from './problem.ts'
+import { isObject, read } from './read.ts'
 import { redactStart } from './redact.ts'
 import type { FaultIds, FaultInit, SideEffects } from './report.ts'
+import { isFault } from './reported-fault.ts'
 import { headerOf, type HeaderSource, retryAfterMs } from './retry-after.ts'
 import { bodyRetryMs, statusCategory } from './status.ts'
 import { type Boundary, type FaultCategory } from './table.ts'

@@ -1,5 +1,5 @@
 /** Puts a decision into a fault: what Breakfall does next, or why it stopped. */
-import type { Decision, Reason } from './decide.ts'
+import type { Decision, Reason } from './decision.ts'
 import type { Fault } from './fault.ts'
 
 /** `attempts`: how many were made, if that is known. A park is put into words by the daemon, which knows what the turn waits for. */

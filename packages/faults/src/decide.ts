@@ -9,13 +9,14 @@
  * I5  Attempts that cost nothing are bounded by time (`patienceMs`), the others by count (`attemptsMax`, `failuresMax`).
  */
 import { backoffMs, freeBackoffMs } from './backoff.ts'
+import { decideCall, isPassing, refusedRetry, retryDelayMs, retryReason, stop } from './decide-call.ts'
+import type { Decision, Reason } from './decision.ts'
 import { ELSEWHERE } from './elsewhere.ts'
 import { costsNothing } from './free.ts'
 import { LIMITS, type RetryPolicy } from './policy.ts'
 import type { FaultReport } from './report.ts'
 import type {
   AnswerSituation,
-  CallSituation,
   EngineSituation,
   LimitSituation,
   ProcessSituation,
@@ -23,48 +24,6 @@ import type {
   Situation,
 } from './situation.ts'
 import type { FaultCategory } from './table.ts'
-
-export const REASONS = [
-  // why it continues
-  'transient',
-  'retry_after',
-  'moved',
-  'crashed',
-  'context_too_long',
-  'next_model',
-  // why it waits
-  'retry_after_too_long',
-  'needs_action',
-  'waiting_for_recovery',
-  // why it stopped (or, for a turn that parks, why it is no longer retried at once)
-  'not_retryable',
-  'cancelled',
-  'deadline_passed',
-  'side_effects_unknown',
-  'attempts_spent',
-  'patience_spent',
-  'failures_spent',
-  'wait_spent',
-  'resolves_spent',
-  'restarts_spent',
-  'compactions_spent',
-  'cannot_compact',
-  'steps_spent',
-  'approval_needed',
-  'parking_off',
-  'parks_spent',
-  'park_time_spent',
-] as const
-export type Reason = (typeof REASONS)[number]
-
-export type Decision =
-  | {
-      readonly action: 'retry' | 'resolve' | 'restart' | 'compact' | 'fallback'
-      readonly delayMs: number
-      readonly because: Reason
-    }
-  | { readonly action: 'park'; readonly resumeAt: number | null; readonly because: Reason }
-  | { readonly action: 'stop'; readonly because: Reason }
 
 export function decide(fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
   if (fault.class === 'cancelled') return stop('cancelled')
@@ -226,29 +185,6 @@ function decideLimit(situation: LimitSituation, policy: RetryPolicy, now: number
   return policy.park === 'auto' ? { action: 'park', resumeAt: null, because } : stop(because)
 }
 
-/** The address is fixed, so only another call can help. */
-function decideCall(fault: FaultReport, situation: CallSituation, policy: RetryPolicy): Decision {
-  const isAnotherServer = fault.category === 'runner_identity_mismatch' // it will not become the right one
-  const mayHelp = fault.next === 'retry' || fault.next === 'resolve' || (fault.next === 'park' && isPassing(fault))
-  if (!mayHelp || isAnotherServer) return stop(fault.next === 'park' ? 'needs_action' : 'not_retryable')
-  const refused = refusedRetry(fault)
-  if (refused !== undefined) return stop(refused)
-  if (situation.isPatient === true && policy.patienceMs > 0 && costsNothing(fault, { contentStarted: false }))
-    return waitForServer(fault, situation, policy) // I5
-  if (situation.attempt >= policy.attemptsMax) return stop('attempts_spent')
-  const delayMs = retryDelayMs(fault, situation.attempt, situation.dice, policy)
-  if (situation.awayMs + delayMs > policy.waitMsMax) return stop('wait_spent')
-  return { action: 'retry', delayMs, because: retryReason(fault) }
-}
-
-/** The last attempt comes when patience ends, not after it. */
-function waitForServer(fault: FaultReport, { attempt, awayMs, dice }: CallSituation, policy: RetryPolicy): Decision {
-  const leftMs = policy.patienceMs - awayMs
-  if (leftMs <= 0) return stop('patience_spent')
-  const delayMs = Math.max(fault.retryAfterMs ?? 0, Math.min(leftMs, freeBackoffMs(attempt, policy, dice)))
-  return { action: 'retry', delayMs, because: retryReason(fault) }
-}
-
 function decideProcess(situation: ProcessSituation, policy: RetryPolicy): Decision {
   const { verdict, wasReady, failuresInARow, failuresInWindow, dice } = situation
   if (verdict === 'never') return stop('not_retryable')
@@ -261,15 +197,6 @@ function decideProcess(situation: ProcessSituation, policy: RetryPolicy): Decisi
 // ---- what several boundaries share ----
 
 type TurnSituation = AnswerSituation | RunnerSituation | EngineSituation
-
-function refusedRetry(fault: FaultReport): 'side_effects_unknown' | 'retry_after_too_long' | undefined {
-  if (fault.sideEffects === 'unknown') return 'side_effects_unknown' // I1
-  return (fault.retryAfterMs ?? 0) > LIMITS.retryAfterMsMax ? 'retry_after_too_long' : undefined
-}
-
-const retryDelayMs = (fault: FaultReport, attempt: number, dice: number, policy: RetryPolicy): number =>
-  Math.max(fault.retryAfterMs ?? 0, backoffMs(attempt, policy, dice)) // I2
-const retryReason = (fault: FaultReport): Reason => (fault.retryAfterMs === undefined ? 'transient' : 'retry_after')
 
 function parkFirst(fault: FaultReport, situation: TurnSituation, policy: RetryPolicy, now: number): Decision {
   const because = fault.class === 'needs_action' ? 'needs_action' : 'waiting_for_recovery'
@@ -309,9 +236,7 @@ function within({ deadlineAt }: TurnSituation, now: number, decision: Decision &
   return deadlineAt !== null && now + decision.delayMs > deadlineAt ? stop('deadline_passed') : decision
 }
 
-const isPassing = (fault: FaultReport): boolean => fault.class === 'transient' || fault.class === 'throttled'
 const parkingOn = ({ parking }: TurnSituation, policy: RetryPolicy): boolean =>
   parking !== 'impossible' && policy.park === 'auto'
 const isPast = ({ deadlineAt }: Pick<TurnSituation, 'deadlineAt'>, now: number): boolean =>
   deadlineAt !== null && now >= deadlineAt
-const stop = (because: Reason): Decision => ({ action: 'stop', because })

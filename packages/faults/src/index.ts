@@ -2,7 +2,8 @@
 
 // What failed
 export { classify, type ClassifyContext, type ResponseEvidence } from './classify.ts'
-export { Fault, faultFrom, isFault, isFaultReport } from './fault.ts'
+export { Fault, faultFrom } from './fault.ts'
+export { isFault, isFaultReport } from './reported-fault.ts'
 export {
   type Diagnostic,
   type FaultInit,
@@ -28,7 +29,8 @@ export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { bodyRetryMs, bodyMessage, statusCategory } from './status.ts'
 
 // What to do about it
-export { decide, type Decision, type Reason, REASONS } from './decide.ts'
+export { decide } from './decide.ts'
+export { type Decision, type Reason, REASONS } from './decision.ts'
 export type {
   AnswerSituation,
   CallSituation,
@@ -41,7 +43,8 @@ export { probeDelayMs } from './backoff.ts'
 export { contextSizeIn } from './context-size.ts'
 export { costsNothing } from './free.ts'
 export { fullPolicy, LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
-export { type Retry, type RetryOptions, retryOutcome, retrying } from './retrying.ts'
+export type { Retry } from './retry-loop.ts'
+export { type RetryOptions, retryOutcome, retrying } from './retrying.ts'
 export { sleep, TIMER_MS_MAX } from './sleep.ts'
 
 // What people read

@@ -1,12 +1,11 @@
 /** A fault over HTTP: `application/problem+json` (RFC 9457) plus the report's fields, and back. */
-import { isObject, read } from './cause.ts'
-import { type Fault, faultFrom, isFault } from './fault.ts'
+import { isObject, read } from './read.ts'
+import { type Fault, faultFrom } from './fault.ts'
 import type { FaultReport } from './report.ts'
+import { isFault, PROBLEM_TYPE_PREFIX } from './reported-fault.ts'
 import { FAULTS } from './table.ts'
 
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
-
-const TYPE_PREFIX = 'urn:breakfall:fault:'
 
 export type Problem = FaultReport & {
   readonly type: string
@@ -20,7 +19,7 @@ export function toProblem(fault: Fault | FaultReport): Problem {
   const row = FAULTS[report.category]
   return {
     ...report,
-    type: TYPE_PREFIX + report.category,
+    type: PROBLEM_TYPE_PREFIX + report.category,
     title: row.title,
     status: row.http,
     detail: report.error,
@@ -32,6 +31,7 @@ export function fromProblem(body: unknown): Fault | undefined {
   if (!isObject(body)) return undefined
   const type = read(body, 'type')
   const category = read(body, 'category')
-  if (typeof type !== 'string' || !type.startsWith(TYPE_PREFIX) || typeof category !== 'string') return undefined
+  if (typeof type !== 'string' || !type.startsWith(PROBLEM_TYPE_PREFIX) || typeof category !== 'string')
+    return undefined
   return faultFrom(body)
 }

@@ -4,9 +4,10 @@
  * I1  No field of a report holds a secret of a known shape, and each is bounded.
  * I2  A report can be built from anything, including a hostile or newer peer's JSON: values of the wrong type are dropped.
  */
-import { describeCause, isObject, RAW_CHARS_MAX, read } from './cause.ts'
+import { describeCause, RAW_CHARS_MAX } from './cause.ts'
 import { type FaultMessage, joinMessage, type MessageFacts } from './message.ts'
 import { type Facts, messageFor } from './messages.ts'
+import { definedOnly, isObject, oneOf, read } from './read.ts'
 import { redact, redactBounded } from './redact.ts'
 import { type ServeFacts, serveFactsIn } from './serve.ts'
 import {
@@ -105,6 +106,9 @@ export type FaultInit = FaultIds & {
   readonly at?: string | undefined
 }
 
+/** What can be added to a fault later. */
+export type FaultMore = Omit<FaultInit, 'cause' | 'facts'>
+
 export function reportOf(category: FaultCategory, init: FaultInit): FaultReport {
   const row = FAULTS[category]
   const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describedCause(init.cause)
@@ -156,14 +160,6 @@ export function initFrom(value: object): FaultInit {
 export function merged(known: FaultInit, more: FaultInit): FaultInit {
   if (more.error !== undefined) return { ...known, message: undefined, ...definedOnly(more) }
   return { ...known, ...definedOnly({ ...more, message: { ...known.message, ...definedOnly(more.message ?? {}) } }) }
-}
-
-export function oneOf<T extends string>(list: readonly T[], value: unknown): T | undefined {
-  return list.find((entry) => entry === value)
-}
-
-export function definedOnly<T extends object>(value: T): T {
-  return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T
 }
 
 // ---- details, in the order they are used above ----

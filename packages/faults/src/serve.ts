@@ -1,5 +1,5 @@
 /** The model server that a fault is about, if Breakfall runs that server itself. */
-import { isObject, read } from './cause.ts'
+import { isObject, read } from './read.ts'
 
 export const SERVE_STATES = ['loading', 'ready', 'busy', 'hung', 'restarting', 'given_up'] as const
 export type ServeState = (typeof SERVE_STATES)[number]

@@ -1,5 +1,5 @@
 /** What an HTTP status means at a boundary. The typed `code` and `type` of the body's error object count first. */
-import { isObject, read } from './cause.ts'
+import { isObject, read } from './read.ts'
 import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
 

@@ -4,7 +4,7 @@
  * Decoding is bounded (an endless line is a fault), keeps ids and comments (a comment shows that the sender is alive), accepts
  * bytes cut anywhere, even inside a character, and tells whether the input ended inside an event.
  */
-import { Fault } from '@breakfall/faults'
+import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 
 export type SseFrame = {
@@ -42,7 +42,7 @@ export class SseDecoder {
   #parser: EventSourceParser
   #text = new TextDecoder()
   #tail = ''
-  #overflow: Fault | undefined
+  #overflow: ReportedFault | undefined
 
   constructor(options: SseDecoderOptions) {
     const bufferCharsMax = options.bufferCharsMax ?? SSE_BUFFER_CHARS_MAX
@@ -52,10 +52,14 @@ export class SseDecoder {
       maxBufferSize: bufferCharsMax,
       onError: (error) => {
         if (error.type !== 'max-buffer-size-exceeded') return // an unknown field or a bad retry is skipped, as the format requires
-        this.#overflow = new Fault('payload_too_large', {
-          facts: { limit: `${bufferCharsMax} characters in one event` },
-          cause: error,
-        })
+        this.#overflow = reportedFault(
+          'payload_too_large',
+          {
+            error: `The body is larger than allowed (${bufferCharsMax} characters in one event).`,
+            errorRaw: error.message,
+          },
+          error,
+        )
       },
       ...(onComment === undefined ? {} : { onComment }),
     })
