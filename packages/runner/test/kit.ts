@@ -36,7 +36,8 @@ export class TestRunner {
     this.runnerId = at.runnerId
     this.stateDir = at.stateDir
     this.token = at.token
-    this.client = createRunnerClient({ url: at.url, token: at.token })
+    // On a busy machine a connection may wait for long before it is accepted.
+    this.client = createRunnerClient({ url: at.url, token: at.token, connectMs: WAIT_MS })
   }
 
   /** Raw HTTP. Objects are sent as JSON; a path without a leading slash is below the prefix. */

@@ -2,7 +2,7 @@
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { guardsIn, lostGuards } from '../../src/box/guard-watch.ts'
@@ -27,16 +27,23 @@ async function onRepository(
   return { runner, project, stateDir }
 }
 
-/** Says whether the file can be written, again and again, until the file `stop` is there. */
+/** Says whether the file can be written, again and again, each time with another number, until the file `stop` is there. */
 const LOOK =
-  'echo up; while [ ! -e stop ]; do if [ -w .git/config ]; then echo writable; else echo guarded; fi >state; sleep 0.02; done'
+  'n=0; while [ ! -e stop ]; do n=$((n+1)); if [ -w .git/config ]; then echo $n writable; else echo $n guarded; fi >next; mv next state; sleep 0.02; done'
+
+/** What the command says about the file. It looked after this was called: the look before may be from an earlier moment. */
+async function seenFromNow(project: string, wanted: 'guarded' | 'writable'): Promise<void> {
+  const look = (): { number: number; seen: string } => {
+    const [number = '0', seen = ''] = readText(join(project, 'state')).trim().split(' ')
+    return { number: Number(number), seen }
+  }
+  const { number: before } = look()
+  await until(look, ({ number, seen }) => number >= before + 2 && seen === wanted)
+}
 
 async function startLooking(runner: RunnerProgram, project: string): Promise<void> {
   await runner.call('POST', 'boxes/b1/exec', { execId: 'look', shell: LOOK })
-  await until(
-    () => readText(join(project, 'state')),
-    (text) => text === 'guarded\n',
-  )
+  await seenFromNow(project, 'guarded')
 }
 
 function readText(file: string): string {
@@ -47,10 +54,15 @@ function readText(file: string): string {
   }
 }
 
+/** Ends the command once its runner has noted what it saw. */
 async function endLooking(
   runner: RunnerProgram,
   project: string,
 ): Promise<readonly { id: string; message: string; evidence: readonly string[] }[]> {
+  await until(
+    () => globSync(join(runner.stateDir, '**/look/notes')),
+    (files) => files.length > 0,
+  )
   writeFileSync(join(project, 'stop'), '')
   const { exit } = await runner.client.waitExec('b1', 'look')
   return exit?.diagnostics ?? []
@@ -62,16 +74,6 @@ function git(project: string, uid: number, ...args: readonly string[]): void {
     gid: uid,
     env: { PATH: process.env['PATH'], HOME: '/nonexistent' },
   })
-}
-
-/** The command sees the file unguarded for a moment; it is guarded again before this returns, or the test fails. */
-const guardedAgain = (project: string): Promise<string> => {
-  rmSync(join(project, 'state'))
-  return until(
-    () => readText(join(project, 'state')),
-    (text) => text === 'guarded\n',
-    5_000,
-  )
 }
 
 describe(
@@ -86,7 +88,7 @@ describe(
         const { runner, project } = await onRepository(t, uid)
         await startLooking(runner, project)
         git(project, uid, 'config', 'user.name', 'host')
-        await guardedAgain(project)
+        await seenFromNow(project, 'guarded')
         const lost = (await endLooking(runner, project)).find(({ id }) => id === 'guard_lost')
         assert.deepEqual(lost?.evidence, ['.git/config'])
         assert.match(lost.message, /protected it again at once/)
@@ -99,9 +101,9 @@ describe(
       await startLooking(runner, project)
       renameSync(join(project, '.git'), join(project, '.old'))
       mkdirSync(join(project, '.git'))
-      await guardedAgain(project)
+      await seenFromNow(project, 'guarded')
       renameSync(join(project, '.git/config'), join(project, '.git/config.bak'))
-      await guardedAgain(project)
+      await seenFromNow(project, 'guarded')
       const attack = await runner.run('b1', 'echo evil > .git/config')
       assert.notEqual(attack.exec.exit?.code, 0)
       assert.ok((await endLooking(runner, project)).some(({ id }) => id === 'guard_lost'))
@@ -112,12 +114,9 @@ describe(
       await startLooking(runner, project)
       await runner.kill('SIGKILL')
       git(project, 0, 'config', 'user.name', 'host')
-      await until(
-        () => readText(join(project, 'state')),
-        (text) => text === 'writable\n',
-      )
+      await seenFromNow(project, 'writable')
       const next = await asProgram(t, stateDir, ['--allow-workspace', join(project, '..')])
-      await guardedAgain(project)
+      await seenFromNow(project, 'guarded')
       assert.ok((await endLooking(next, project)).some(({ id }) => id === 'guard_lost'))
     })
   },
