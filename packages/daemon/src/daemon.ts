@@ -16,6 +16,7 @@ import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { fleetRoutes } from './api/fleet-routes.ts'
 import { daemonRoutes } from './api/routes.ts'
+import { seenRoutes } from './api/seen-routes.ts'
 import { viewRoutes } from './api/view-routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import manifest from '../package.json' with { type: 'json' }
@@ -121,6 +122,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         more: [
           ...fleetRoutes(store),
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
+          ...seenRoutes(store),
           ...viewRoutes({ ...parts, limits, options }),
           ...chaosRoutes(options.chaos),
         ],

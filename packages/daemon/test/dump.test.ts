@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { Fault, fingerprint } from '@breakfall/faults'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
+import type { Store } from '../src/store/store.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import { checkStore, exportStore, importStore, migrateStore } from '../src/store-admin.ts'
 import { openDaemon } from './conformance/postgres-adapter.ts'
@@ -14,6 +16,9 @@ before(async () => {
   database = await newDatabase()
 })
 after(() => database.close())
+
+const REPORT = new Fault('crash_loop').report
+const FAILED = JSON.stringify({ type: 'turn-error', seq: 3, sessionId: 's', ...REPORT, turnId: TURN_ID })
 
 async function* from(lines: readonly string[]): AsyncGenerator<string> {
   for (const line of lines) yield await Promise.resolve(line)
@@ -26,7 +31,7 @@ test('sessions go from a state folder to PostgreSQL and back, with every event, 
   const key = { scope: one.id, key: 'k', requestHash: 'h', receipt: 'r' }
   await sqlite.append({ ...appendOf(one, 0, ['"a"', '"ü🙂"']), key, turns: [turnOf(one.id)] })
   const again = await claimAgain(sqlite, one.id)
-  await sqlite.append({ ...appendOf(again, 2, ['"c"']), set: { state: 'busy', turnId: TURN_ID } })
+  await sqlite.append({ ...appendOf(again, 2, [FAILED]), set: { state: 'busy', turnId: TURN_ID } })
   const heads = await sqlite.heads([one.id, two.id])
   await sqlite.close()
   const lines: string[] = []
@@ -36,13 +41,19 @@ test('sessions go from a state folder to PostgreSQL and back, with every event, 
   assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 2, events: 3, skipped: 0 })
   assert.equal((await importStore({ url }, from(lines))).skipped, 2)
   assert.deepEqual((await checkStore({ url })).problems, [])
-  assert.deepEqual(await migrateStore(url), { before: 1, schema: 1 })
+  assert.deepEqual(await migrateStore(url), { before: 2, schema: 2 })
   const postgres = await openDaemon(url, join(stateDir, 'fleet'))
   atEnd(t, () => postgres.close())
   const hashes = (all: readonly { readonly hash: string }[]) => all.map(({ hash }) => hash)
   assert.deepEqual(hashes(await postgres.heads([one.id, two.id])), hashes(heads))
   assert.deepEqual(await postgres.getKey(one.id, 'k'), key)
   assert.equal((await postgres.listTurns(one.id, { limit: 9 })).length, 1)
+  const seen = (store: Store) => store.faultOccurrences({ fingerprint: fingerprint(REPORT), limit: 9 })
+  assert.deepEqual(
+    (await seen(postgres)).map(({ sessionId, seq, became }) => [sessionId, seq, became]),
+    [[one.id, 3, 'ended']],
+    'faults are counted from the events',
+  )
   const [row] = await postgres.claimWork({ limit: 9 })
   assert.ok(row?.id === one.id && row.epoch > again.epoch)
   await postgres.append(appendOf(row, 3, ['"d"']))
@@ -53,9 +64,10 @@ test('sessions go from a state folder to PostgreSQL and back, with every event, 
   const returned = await openSqliteStore(join(other, 'journal'))
   atEnd(t, () => returned.close())
   assert.deepEqual(hashes(await returned.heads([one.id])), hashes(await postgres.heads([one.id])))
+  assert.equal((await seen(returned)).length, 1)
   assert.deepEqual(
     (await returned.read(one.id, 0, 9)).map(({ body }) => body),
-    ['"a"', '"ü🙂"', '"c"', '"d"'],
+    ['"a"', '"ü🙂"', FAILED, '"d"'],
   )
 })
 

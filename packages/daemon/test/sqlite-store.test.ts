@@ -252,13 +252,13 @@ test('an append that does not fit on the disk does not fail the others of its ba
     assert.deepEqual((await open()).problems, [])
   }))
 
-/** Undoes what versions 6, 5 and 4 added. */
+/** Undoes what versions 7, 6, 5 and 4 added. */
 const VERSION_6_COLUMNS = ['owner', 'wake_at', 'wait_for', 'suspect']
 const VERSION_5_COLUMNS = ['last_turn_id', 'turn_state', 'category', 'class', 'unknown_outcomes', 'turn']
 const VERSION_4 = [...VERSION_6_COLUMNS, ...VERSION_5_COLUMNS]
   .map((column) => `ALTER TABLE sessions DROP COLUMN ${column};`)
   .join(' ')
-  .concat(' PRAGMA user_version=4;')
+  .concat(' DROP TABLE faults; PRAGMA user_version=4;')
 
 const VERSION_3 = `${VERSION_4}
   DROP INDEX sessions_ended; DROP INDEX sessions_by_box;

@@ -23,6 +23,7 @@ export {
   isFaultCategory,
   NEXT_STEPS,
 } from './table.ts'
+export { fingerprint } from './fingerprint.ts'
 export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'

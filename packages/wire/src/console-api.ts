@@ -1,8 +1,9 @@
 /** What the console needs besides sessions and turns: tickets and tokens, the system around the sessions, the watch, and chaos. */
+import { FAULT_CLASSES } from '@breakfall/faults'
 import { z } from 'zod'
 import { sessionSchema } from './daemon-api.ts'
 import { diagnosticSchema } from './fault-schema.ts'
-import { body, oneOf, record, text, time } from './fields.ts'
+import { body, flag, integer, oneOf, record, text, time } from './fields.ts'
 import { SESSION_FILTERS } from './names.ts'
 import { boxSchema, execSchema } from './runner-api.ts'
 
@@ -116,6 +117,67 @@ export const faultPageSchema = record({
   title: z.string(),
   docs: z.string(),
   page: z.string().nullable().describe('Markdown'),
+})
+
+// ---- faults by fingerprint ----
+
+/** As query parameters, every value is text. */
+export const seenQuerySchema = body({
+  since: z.iso.datetime({ error: 'a time in ISO 8601 and UTC' }).optional(),
+  class: oneOf(FAULT_CLASSES).optional(),
+  open: flag().optional(),
+  limit: integer(1, 100).optional(),
+  cursor: text(200, 'the "next" of an earlier page').optional(),
+})
+
+const faultGroupSchema = record({
+  fingerprint: z.string(),
+  category: z.string(),
+  class: z.string(),
+  boundary: z.string(),
+  phase: z.string().nullable(),
+  title: z.string(),
+  sample: record({
+    error: z.string(),
+    errorRaw: z.string(),
+    sessionId: z.string(),
+    turnId: z.string(),
+    seq: z.int(),
+    at: time,
+  }).describe('the latest one'),
+  count: z.int(),
+  sessions: z.int().describe('how many sessions met it'),
+  firstAt: time,
+  lastAt: time,
+  survived: z.int().describe('the turn made progress afterwards'),
+  parked: z.int().describe('the turn waits because of it'),
+  ended: z.int().describe('the turn ended with it'),
+  open: z.int().describe('not known yet'),
+  hours: z.array(z.int()).readonly().describe('the last 24 hours in UTC, this one last'),
+})
+export type FaultGroup = z.infer<typeof faultGroupSchema>
+
+export const faultsSeenSchema = record({ groups: z.array(faultGroupSchema).readonly(), next: z.string().optional() })
+
+export const faultOccurrencesSchema = record({
+  group: faultGroupSchema,
+  occurrences: z
+    .array(
+      record({
+        sessionId: z.string(),
+        sessionTitle: z.string().nullable(),
+        turnId: z.string(),
+        seq: z.int(),
+        at: time,
+        step: z.int().nullable(),
+        attempt: z.int().nullable(),
+        became: z.enum(['open', 'parked', 'survived', 'ended']),
+        error: z.string(),
+        errorRaw: z.string(),
+      }),
+    )
+    .readonly(),
+  next: z.string().optional(),
 })
 
 // ---- chaos, only under `breakfall demo` ----

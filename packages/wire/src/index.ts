@@ -22,6 +22,10 @@ export {
   watchChangeSchema,
   type WatchSnapshot,
   watchSnapshotSchema,
+  type FaultGroup,
+  faultOccurrencesSchema,
+  faultsSeenSchema,
+  seenQuerySchema,
 } from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {

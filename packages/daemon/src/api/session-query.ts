@@ -10,9 +10,8 @@ export function sessionQueryOf(query: URLSearchParams): SessionQuery {
   })
 }
 
-// ---- details ----
-
-const flagOf = (value: string): boolean | string => {
+/** A flag as query parameter. Anything else is left for the schema to refuse. */
+export const flagOf = (value: string): boolean | string => {
   if (value === '1' || value === 'true') return true
   return value === '0' || value === 'false' ? false : value
 }

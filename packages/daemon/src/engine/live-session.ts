@@ -29,6 +29,7 @@ import type {
   StoredEvent,
 } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
+import { faultNotesOf } from '../turn/seen-faults.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
 import type { Feed } from './feed.ts'
@@ -271,6 +272,7 @@ export class LiveSession {
       const request = cancel?.turnId === id ? cancel.request : this.cancelOf(id)
       return view === undefined ? [] : [{ turnId: id, sessionId: this.id, view, cancel: request }]
     })
+    const faults = faultNotesOf(events, this.#fold.turn)
     return {
       sessionId: this.id,
       epoch: this.#row.epoch,
@@ -281,6 +283,7 @@ export class LiveSession {
       ...(turns.length === 0
         ? {}
         : { turns, summary: { turn: turnSummary(fold, this.id), updatedAt: this.#updatedAt(events) } }),
+      ...(faults === undefined ? {} : { faults }),
       ...(key === undefined ? {} : { key: key(events) }),
       ...(isEssential ? { essential: true } : {}),
       ...(suspect === this.#row.suspect ? {} : { suspect }),

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
+import { faultNotesIn } from '../turn/seen-faults.ts'
 import { CHAIN_START } from './chain.ts'
 import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget } from './dump.ts'
 import { eventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
@@ -65,6 +66,7 @@ class SqliteDump implements DumpSource, DumpTarget {
       const views = new SqliteTurns(this.#sql)
       for (const each of turns) views.put(sid, each)
       views.putSummary(sid, { turn, updatedAt })
+      this.#journal.faults.write(sid, faultNotesIn(events.map(({ body }) => body)))
       for (const { scope, key, requestHash, receipt } of keys)
         this.#sql.run(
           'INSERT INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)',

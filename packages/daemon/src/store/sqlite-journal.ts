@@ -8,6 +8,7 @@ import { SESSION_STATES } from '@breakfall/wire'
 import type { Head } from './anchor.ts'
 import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
+import { SqliteFaults } from './sqlite-faults.ts'
 import { SqliteKeys } from './sqlite-keys.ts'
 import { SqliteOwners } from './sqlite-owners.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
@@ -39,6 +40,7 @@ export class SqliteJournal {
   readonly #turns: SqliteTurns
   readonly #keys: SqliteKeys
   readonly owners: SqliteOwners
+  readonly faults: SqliteFaults
   /** Where each journal ends: with it, an append reads nothing. Safe to cache, because this is the only writer. */
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
@@ -52,6 +54,7 @@ export class SqliteJournal {
     this.#turns = new SqliteTurns(this.#sql)
     this.#keys = new SqliteKeys(this.#sql)
     this.owners = new SqliteOwners(this.#sql, bootId)
+    this.faults = new SqliteFaults(this.#sql)
   }
 
   createSession(session: NewSession, key?: KeyRow): SessionRow {
@@ -189,6 +192,7 @@ export class SqliteJournal {
     if (append.summary !== undefined) this.#turns.putSummary(sid, append.summary)
     this.#keys.put(append.key)
     this.owners.update(sid, append)
+    this.faults.write(sid, append.faults)
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {

@@ -3,9 +3,10 @@ import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
+import { FAULTS_TABLE } from './sqlite-faults.ts'
 import { sqliteCode, storeFault } from './store-fault.ts'
 
-export const SCHEMA_VERSION = 6
+export const SCHEMA_VERSION = 7
 
 /**
  * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
@@ -174,7 +175,7 @@ CREATE TABLE keys (
   receipt TEXT NOT NULL,
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
-${EVENTS}${REMOVED}${ENDED}`
+${EVENTS}${REMOVED}${ENDED}${FAULTS_TABLE}`
 
 /** As versions 2 and 3 had them. */
 const EVENTS_3 = EVENTS.replace(/,\n {2}bytes .*/, '')
@@ -244,4 +245,4 @@ UPDATE sessions SET (turn_state, category, class, turn) = (
 const FROM_VERSION_5 = OWNER_COLUMNS.map((column) => `ALTER TABLE sessions ADD COLUMN ${column};`).join('\n')
 
 /** From each version to the next. */
-const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3, FROM_VERSION_4, FROM_VERSION_5]
+const MOVES = [FROM_VERSION_1, REMOVED, FROM_VERSION_3, FROM_VERSION_4, FROM_VERSION_5, FAULTS_TABLE]

@@ -137,6 +137,8 @@ const WRITES: Readonly<Record<Operation, boolean>> = {
   getTurn: false,
   listTurns: false,
   getKey: false,
+  faultGroups: false,
+  faultOccurrences: false,
   heads: false,
   waits: false,
   close: false,

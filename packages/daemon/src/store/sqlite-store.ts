@@ -6,6 +6,7 @@ import { extname } from 'node:path'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, type FaultReport, faultFrom } from '@breakfall/faults'
 import { alone, type Alone } from './alone.ts'
+import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
 import {
   idsOf,
   type Opened,
@@ -102,6 +103,10 @@ class SqliteStore implements Omit<Store, keyof Alone> {
   listTurns = (sessionId: string, page: { before?: string | undefined; limit: number }) =>
     this.#call<readonly TurnRow[]>({ op: 'listTurns', args: [sessionId, page] })
   getKey = (scope: string, key: string) => this.#call<KeyRow | undefined>({ op: 'getKey', args: [scope, key] })
+  faultGroups = (selection: FaultSelection) =>
+    this.#call<readonly FaultGroup[]>({ op: 'faultGroups', args: [selection] })
+  faultOccurrences = (selection: OccurrenceSelection) =>
+    this.#call<readonly FaultOccurrence[]>({ op: 'faultOccurrences', args: [selection] })
   quarantine = (sessionId: string, report: FaultReport) =>
     this.#call<void>({ op: 'quarantine', args: [sessionId, report] })
 

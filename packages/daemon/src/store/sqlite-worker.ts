@@ -175,6 +175,10 @@ function call(journal: SqliteJournal, request: Request): unknown {
       return journal.listTurns(...request.args)
     case 'getKey':
       return journal.getKey(...request.args)
+    case 'faultGroups':
+      return journal.faults.groups(...request.args)
+    case 'faultOccurrences':
+      return journal.faults.occurrences(...request.args)
     case 'quarantine':
       return journal.quarantine(...request.args)
     case 'close':

@@ -22,6 +22,7 @@ import type {
   TurnProvider,
   TurnSummary,
 } from '@breakfall/wire'
+import type { FaultGroup, FaultNotes, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
 import type {
   CommandOutcome,
   CommandRow,
@@ -76,6 +77,10 @@ export type Store = {
   getKey(scope: string, key: string): Promise<KeyRow | undefined>
   /** How far journals reach, and who owns them. In the order of the ids; sessions that do not exist are left out. */
   heads(ids: readonly string[]): Promise<readonly SessionHead[]>
+  /** Faults by fingerprint, latest first. */
+  faultGroups(selection: FaultSelection): Promise<readonly FaultGroup[]>
+  /** Of one fingerprint, latest first. */
+  faultOccurrences(selection: OccurrenceSelection): Promise<readonly FaultOccurrence[]>
   /** Remembers what is wrong with a session, beside its untouched events. */
   quarantine(sessionId: string, report: FaultReport): Promise<void>
   /** Damage found when the store was opened. */
@@ -265,6 +270,8 @@ export type Append = {
   readonly data?: SessionData | undefined
   readonly turns?: readonly TurnRow[] | undefined
   readonly summary?: { readonly turn: TurnSummary | null; readonly updatedAt: string } | undefined
+  /** Faults that its events report, and what became of earlier ones. */
+  readonly faults?: FaultNotes | undefined
   readonly key?: KeyRow | undefined
   /** Gives the session up with this append: whoever claims it next continues. */
   readonly release?: Release | undefined

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { TurnSummary } from '@breakfall/wire'
 import type { Append, EndedQuery, SessionRow, SessionSelection, Store, StoredEvent } from '../../src/store/store.ts'
+import { faultsAreCounted, faultsAreSettled } from './faults-suite.ts'
 import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID, turnOf } from './store-kit.ts'
 
 export type Adapter = {
@@ -33,6 +34,9 @@ export function storeSuite(adapter: Adapter): void {
   }
 
   describe(`store ${adapter.name}`, () => {
+    scenario('faults are counted by fingerprint, also after closing', faultsAreCounted)
+    scenario('faults are settled by what their turn does next', faultsAreSettled)
+
     scenario('an appended event is read back byte for byte, also after closing', async (store, reopen) => {
       const session = await claimed(store)
       const bodies = ['{"a":1}', '{"text":"zeilen\\n\u2028 und 🙂"}', `{"big":"${'x'.repeat(300_000)}"}`]

@@ -5,6 +5,8 @@
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import type { Append, SessionData } from '../store.ts'
 import type { PgValue } from './connection.ts'
+import { faultParts, faultValues } from './fault-rows.ts'
+import { clean } from './values.ts'
 
 /** An append with the hash that its session's journal has afterwards, and those of its events. */
 export type Hashed = { readonly append: Append; readonly hashes: readonly string[]; readonly head: string }
@@ -20,6 +22,8 @@ e AS (
     AS e(session_id, seq, type, turn_id, body, hash) JOIN h USING (session_id)
 )`
 
+const WRITTEN = 'SELECT session_id FROM h'
+
 const PLAIN = `
 WITH ${IN_TIME},
 a AS (
@@ -31,7 +35,7 @@ h AS (
   WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after
   RETURNING h.session_id, h.epoch
 ),${EVENTS}
-SELECT session_id FROM h`
+${WRITTEN}`
 
 const FULL = `
 WITH ${IN_TIME},
@@ -97,8 +101,7 @@ y AS (
 c AS (
   UPDATE commands c SET outcome = o.outcome, key = CASE WHEN o.refused THEN NULL ELSE c.key END
   FROM o JOIN h USING (session_id) WHERE c.id = o.id
-)
-SELECT session_id FROM h`
+)`
 
 export type Statement = { readonly text: string; readonly values: readonly PgValue[] }
 
@@ -121,12 +124,16 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
     events.map(({ body }) => body),
     events.map(({ hash }) => bytea(hash)),
   ]
-  return appends.every(isPlain) ? { text: PLAIN, values: plain } : { text: FULL, values: [...plain, ...more(appends)] }
+  if (appends.every(isPlain)) return { text: PLAIN, values: plain }
+  const full = [...plain, ...more(appends)]
+  const noted = appends.filter(({ faults }) => faults !== undefined)
+  if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full }
+  return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values: [...full, ...faultValues(noted)] }
 }
 
 /** Deltas only, as most are: no state, no turn, no key. */
-export const isPlain = ({ events, set, data, turns, summary, ...rest }: Append): boolean =>
-  events.length > 0 && [set, data, turns, summary].every((given) => given === undefined) && !isChanged(rest)
+export const isPlain = ({ events, set, data, turns, summary, faults, ...rest }: Append): boolean =>
+  events.length > 0 && [set, data, turns, summary, faults].every((given) => given === undefined) && !isChanged(rest)
 
 /** Its own statement: a taken key or a withdrawn command must not affect others. */
 export const isAlone = ({ key, outcomes = [] }: Append): boolean => key !== undefined || outcomes.length > 0
@@ -148,8 +155,6 @@ const bytesOf = ({ events }: Append): number =>
 
 const isChanged = ({ release, suspect, seen, key, outcomes }: Partial<Append>): boolean =>
   [release, suspect, seen, key, outcomes].some((given) => given !== undefined)
-
-const clean = (text: string | null): string | null => text?.toWellFormed().replaceAll('\0', '') ?? null
 
 const json = (value: unknown): string => JSON.stringify(value)
 

@@ -1,4 +1,5 @@
 /** The sessions of a shared store, to be exported, checked or imported. Other daemons may run meanwhile. */
+import { faultNotesIn } from '../../turn/seen-faults.ts'
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import { numberIn, textIn } from '../sqlite-statements.ts'
 import { CHAIN_START } from '../chain.ts'
@@ -6,6 +7,7 @@ import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget } from '../dump
 import type { KeyRow } from '../store.ts'
 import { bytea, searchable } from './append-sql.ts'
 import { Connection } from './connection.ts'
+import { importedFaults } from './fault-rows.ts'
 import { JournalRows } from './journal-rows.ts'
 import { pgFault } from './pg-fault.ts'
 import { Pool } from './pool.ts'
@@ -86,6 +88,11 @@ export class PostgresDump implements DumpSource, DumpTarget {
       turns.map(({ view }) => JSON.stringify(view)),
       turns.map(({ cancel }) => (cancel === null ? null : JSON.stringify(cancel))),
     ])
+    const faults = importedFaults({
+      sessionId: id,
+      faults: faultNotesIn(events.map(({ body }) => body)),
+    })
+    await this.#connection.query(faults.text, faults.values)
     await this.#connection.query(KEYS, [
       keys.map(({ scope }) => scope),
       keys.map(({ key }) => key),

@@ -9,6 +9,7 @@ import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { lockFolder } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { DaemonRow, Hints, Lease, NewCommand, RunnerRegistry } from '../sharing.ts'
+import type { FaultSelection, OccurrenceSelection } from '../seen.ts'
 import type {
   Append,
   EndedQuery,
@@ -22,6 +23,7 @@ import type {
 import { FleetClock } from './clock.ts'
 import { CommandRows } from './command-rows.ts'
 import { Connection } from './connection.ts'
+import { FaultRows } from './fault-rows.ts'
 import { GroupAppend } from './group-append.ts'
 import { PgHints } from './hints.ts'
 import { JournalRows } from './journal-rows.ts'
@@ -97,6 +99,7 @@ class PostgresStore implements Store {
   readonly #journal: JournalRows
   readonly #commands: CommandRows
   readonly #sweep: Sweep
+  readonly #faults: FaultRows
 
   static async open(options: PostgresOptions, lock: DatabaseSync): Promise<PostgresStore> {
     const { url, name, version, folder } = options
@@ -152,6 +155,7 @@ class PostgresStore implements Store {
     this.#rows = new SessionRows(pool)
     this.#owners = new Owners(pool, bootId)
     this.#journal = new JournalRows(pool)
+    this.#faults = new FaultRows(pool)
     this.#commands = new CommandRows(pool, bootId)
     this.runners = new RunnerRows(pool, this.#owners)
     this.#sweep = new Sweep(pool)
@@ -173,6 +177,8 @@ class PostgresStore implements Store {
   listTurns = (sessionId: string, { before, limit }: { before?: string | undefined; limit: number }) =>
     faulty(this.#journal.turns(sessionId, before, limit))
   getKey = (scope: string, key: string) => faulty(this.#journal.key(scope, key))
+  faultGroups = (selection: FaultSelection) => faulty(this.#faults.groups(selection))
+  faultOccurrences = (selection: OccurrenceSelection) => faulty(this.#faults.occurrences(selection))
   waits = () => faulty(this.#owners.waits())
   wake = (waitFor: string, limit?: number) => faulty(this.#owners.wake(waitFor, limit))
   submit = (command: NewCommand) => faulty(this.#commands.submit(command))

@@ -143,6 +143,29 @@ CREATE TABLE left_boxes (
 );
 `
 
+const VERSION_2 = `
+CREATE TABLE faults (
+  session_id uuid NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+  seq int NOT NULL,
+  turn_id uuid NOT NULL,
+  at text COLLATE "C" NOT NULL,
+  step int,
+  attempt int,
+  fingerprint text COLLATE "C" NOT NULL,
+  category text NOT NULL,
+  class text NOT NULL,
+  boundary text NOT NULL,
+  phase text,
+  error text NOT NULL,
+  error_raw text NOT NULL,
+  became text NOT NULL,
+  PRIMARY KEY (session_id, seq)
+);
+CREATE INDEX faults_by_group ON faults (fingerprint, at);
+CREATE INDEX faults_by_time ON faults (at);
+CREATE INDEX faults_unsettled ON faults (turn_id) WHERE became IN ('open', 'parked');
+`
+
 export type Migration = {
   readonly sql: string
   /** The oldest schema whose daemons may run beside this one. */
@@ -150,6 +173,9 @@ export type Migration = {
 }
 
 /** From each version to the next; the first one creates everything. */
-export const MIGRATIONS: readonly Migration[] = [{ sql: VERSION_1, schemaMin: 1 }]
+export const MIGRATIONS: readonly Migration[] = [
+  { sql: VERSION_1, schemaMin: 1 },
+  { sql: VERSION_2, schemaMin: 1 }, // a daemon of version 1 counts no faults
+]
 
 export const SCHEMA_VERSION = MIGRATIONS.length

@@ -3,5 +3,8 @@
 /** Others are no ids of ours: they are not found, rather than refused by the database. */
 export const isUuid = (id: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)
 
+/** PostgreSQL's text has neither NUL nor half a character. */
+export const clean = (text: string | null): string | null => text?.toWellFormed().replaceAll('\0', '') ?? null
+
 /** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
 export const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
