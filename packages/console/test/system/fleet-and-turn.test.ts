@@ -302,6 +302,7 @@ browserTest(
       return { status: 503, json: { category: 'shutting_down', error: 'The daemon is shutting down.' } }
     }
     const page = await open(staged.open('/s/s1'))
+    await page.getByText('Hello.').first().waitFor() // the composer of an empty session gives way to that of the turn
     await page.getByLabel('Next prompt').fill('and then?')
     staged.goAway()
     await page.waitForSelector('[data-connection="lost"]')
