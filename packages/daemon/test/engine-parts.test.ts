@@ -221,7 +221,7 @@ test('bad arguments and unknown tools are refused with a message that names the 
 })
 
 test('every tool is described by a JSON Schema with its required fields', () => {
-  const required = toolSpecs(['bash', 'read', 'write', 'edit']).map((spec) => [
+  const required = toolSpecs(['bash', 'read', 'write', 'edit', 'process']).map((spec) => [
     spec.function.name,
     spec.function.parameters?.['required'],
   ])
@@ -230,6 +230,7 @@ test('every tool is described by a JSON Schema with its required fields', () => 
     ['read', ['path']],
     ['write', ['path', 'content']],
     ['edit', ['path', 'old', 'new']],
+    ['process', ['action']],
   ])
 })
 

@@ -14,6 +14,7 @@ import {
   execSchema,
   execSignalSchema,
   fileListSchema,
+  processListSchema,
   type OpenApiRoute,
   RUNNER_HEADER,
   runnerHealthSchema,
@@ -123,7 +124,7 @@ export const RUNNER_ROUTES = {
     path: `${BOX}/processes`,
     operationId: 'listProcesses',
     summary: 'The background processes of a box, with the ports that they listen on',
-    answers: { 200: 'application/json' },
+    answers: { 200: processListSchema },
     faults: onBox,
   },
   startBox: {

@@ -55,7 +55,7 @@ export type SessionState = (typeof SESSION_STATES)[number]
 export type TurnState = (typeof TURN_STATES)[number]
 
 /** Built-in tools. */
-export const TOOL_NAMES = ['bash', 'read', 'write', 'edit'] as const
+export const TOOL_NAMES = ['bash', 'read', 'write', 'edit', 'process'] as const
 export type ToolName = (typeof TOOL_NAMES)[number]
 
 /** How a server of tools is. */

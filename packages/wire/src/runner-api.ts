@@ -96,6 +96,14 @@ const isolationSchema = record({
   seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
 
+const processSchema = record({
+  execId: z.string(),
+  name: z.string(),
+  state: z.enum(['starting', 'running']),
+  ports: z.array(z.int()).readonly(),
+})
+export type BoxProcess = z.infer<typeof processSchema>
+
 export const boxSchema = record({
   id: z.string(),
   state: z.enum(BOX_STATES),
@@ -123,13 +131,7 @@ export const boxSchema = record({
     .array(record({ path: z.string(), mode: z.enum(['ro', 'rw']) }))
     .readonly()
     .optional(),
-  processes: z
-    .array(
-      record({ execId: z.string(), name: z.string(), state: z.enum(['starting', 'running']), ports: z.array(z.int()) }),
-    )
-    .readonly()
-    .optional()
-    .describe('background processes'),
+  processes: z.array(processSchema).readonly().optional().describe('background processes'),
   about: z.array(z.string()).readonly().optional().describe('the box in sentences, for a model'),
   lastTransition: record({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
 })
@@ -147,6 +149,23 @@ export const EXEC_DEFAULTS = {
   merge: false,
   outputBytesMax: 104_857_600,
 } as const
+
+/** How a background process is started, and when it counts as ready. */
+export const execBackgroundSchema = body({
+  name: text(64, 'a name').optional(),
+  ready: z
+    .union([body({ port: integer(1, 65_535) }), body({ text: text(1_000, 'a text') })], {
+      error: '{"port": a port} or {"text": what it prints}',
+    })
+    .optional(),
+  timeoutMs: integer(0, 600_000).optional().describe('how long to wait until it is ready; default 30000'),
+  restart: body({ max: integer(1, 100) })
+    .optional()
+    .describe('how often it is started again after it failed, each time as a new exec ID.2, ID.3 …'),
+})
+
+/** How long the answer to its start waits, unless the request says otherwise. */
+export const BACKGROUND_READY_MS = 30_000
 
 export const execRequestSchema = body({
   execId: id('an exec id').optional(),
@@ -167,21 +186,7 @@ export const execRequestSchema = body({
   merge: flag().optional(),
   outputBytesMax: integer(1, 10_737_418_240).optional(),
   background: z
-    .union(
-      [
-        z.literal(true),
-        body({
-          name: text(64, 'a name').optional(),
-          ready: z
-            .union([body({ port: integer(1, 65_535) }), body({ text: text(1_000, 'a text') })], {
-              error: '{"port": a port} or {"text": what it prints}',
-            })
-            .optional(),
-          timeoutMs: integer(0, 600_000).optional().describe('how long to wait until it is ready; default 30000'),
-        }),
-      ],
-      { error: 'true, or {"name", "ready", "timeoutMs"}' },
-    )
+    .union([z.literal(true), execBackgroundSchema], { error: 'true, or {"name", "ready", "timeoutMs", "restart"}' })
     .optional()
     .describe('it stays until it ends or its box stops; answered when it is ready, over, or the time is up'),
 }).refine((request) => (request.command === undefined) !== (request.shell === undefined), {
@@ -229,6 +234,8 @@ export type Exec = z.infer<typeof execSchema>
 
 /** Whose calls a box accepts from now on. */
 export const boxOwnerSchema = record({ epoch: z.int() })
+
+export const processListSchema = record({ processes: z.array(processSchema) })
 
 export const execListSchema = record({ execs: z.array(execSchema), next: z.string().optional() })
 

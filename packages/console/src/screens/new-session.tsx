@@ -9,7 +9,7 @@ import { sendPrompt } from '../parts/composer.tsx'
 import { go, sessionLink } from '../route.ts'
 import { reveal } from '../text/reveal.ts'
 
-const TOOLS = ['bash', 'read', 'write', 'edit'] as const
+const TOOLS = ['bash', 'read', 'write', 'edit', 'process'] as const
 
 const POLICY = [
   { name: 'attemptsMax', says: 'attempts per step', usual: 6 },

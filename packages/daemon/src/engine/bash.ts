@@ -17,9 +17,10 @@ import type { LiveSession } from './live-session.ts'
 import { forModel, OutputTail, type OutputChunk } from './output.ts'
 import { type GiveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
+import { endOf, startedOutcome } from './processes.ts'
 import { callRunner } from './runner-call.ts'
 import { BASH_LIMITS, type ToolArguments } from './tools.ts'
-import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export async function runBash(
   ports: Ports,
@@ -28,6 +29,7 @@ export async function runBash(
   given: ToolArguments['bash'],
 ): Promise<ToolOutcome | GiveUp> {
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
+  const limits = backgroundOf(given) ?? { timeoutMs }
   const { runnerId: known, boxReleased = false } = session.data
   let mayHaveStarted = !session.unstartedCalls.has(call.callId) && known !== null && !boxReleased
   // The journal has it, so a command that is started again has the same environment.
@@ -37,18 +39,21 @@ export async function runBash(
   const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
     for (;;) {
       const execId = execIdOf(call, run)
-      const request: ExecRequest = { execId, shell: given.command, timeoutMs, ...traced }
+      const request: ExecRequest = { execId, shell: given.command, ...limits, ...traced }
+      let started: Exec
       try {
         const box = await ensureBox(ports, session, client, runnerId)
         if (isGiveUp(box)) return box
         ports.failpoint('before:exec')
         session.unstartedCalls.delete(call.callId)
-        await startExec(session, client, request, (isKnown) => {
+        started = await startExec(session, client, request, (isKnown) => {
           mayHaveStarted ||= isKnown
           if (!mayHaveStarted) session.unstartedCalls.add(call.callId)
         })
         ports.failpoint('after:exec')
       } catch (thrown) {
+        if ('background' in limits && isFault(thrown) && thrown.category === 'isolation_unavailable')
+          return failedOutcome(thrown.error) // only this call is refused
         if (!isBoxGone(thrown)) throw thrown
         if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
         const replaced = await replaceBox(ports, session, client)
@@ -56,7 +61,12 @@ export async function runBash(
         if (!replaced.filesKept) return BOX_LOST
         continue
       }
+      if ('background' in limits && started.exit === null) {
+        await followExec(ports, session, client, call, execId, { upTo: started.lastSeq })
+        return startedOutcome(session, started, shownOf(session))
+      }
       const exit = await followExec(ports, session, client, call, execId)
+      if (exit === undefined) throw new Error('an exec that is followed to its end has an exit record')
       // It certainly never ran, although its id is used up: use the next id, which every later process derives in the same way.
       if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
         run += 1
@@ -99,38 +109,51 @@ const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost
 const execIdOf = (call: Pick<ToolCall, 'execId'>, run: number): string =>
   run === 1 ? call.execId : `${call.execId}.${run}`
 
+/** A process has no time limit unless it is given, and its two streams are one, in the order in which it wrote. */
+function backgroundOf({ background, timeoutMs }: ToolArguments['bash']): Partial<ExecRequest> | undefined {
+  if (background === undefined || background === false) return undefined
+  return { background, merge: true, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+}
+
 async function startExec(
   session: LiveSession,
   client: RunnerClient,
   request: ExecRequest,
   onTried: (mayHaveStarted: boolean) => void,
-): Promise<void> {
+): Promise<Exec> {
   try {
-    await client.startExec(session.boxId, request, { signal: session.signal })
+    const exec = await client.startExec(session.boxId, request, { signal: session.signal })
     onTried(true)
+    return exec
   } catch (thrown) {
     onTried(!isFault(thrown) || thrown.report.sideEffects !== 'none')
     throw thrown // I1: starting the same id again cannot run it twice
   }
 }
 
-/** Journals what the exec has written and the journal does not have yet, until the exec ends. */
+/** Journals what the exec has written and the journal does not have yet, until the exec ends or event `upTo` is there. */
 export async function followExec(
   ports: Ports,
   session: LiveSession,
   client: RunnerClient,
   call: ToolCall,
   execId: string,
-  signal: AbortSignal = session.signal,
-): Promise<ExecExit> {
+  { signal = session.signal, upTo }: { readonly signal?: AbortSignal; readonly upTo?: number | undefined } = {},
+): Promise<ExecExit | undefined> {
   const { turn } = session.fold
   const known = turn?.calls.find((entry) => entry.callId === call.callId) ?? call
   const turnId = turn?.id ?? ''
+  if (upTo !== undefined && upTo <= known.execSeq) return undefined
   const tail = new OutputTail(Buffer.byteLength(known.output))
   const out = new Coalescer((drafts) => session.append(...drafts))
   const output = new ExecOutput(ports.secrets, known)
   const draft = (stream: OutputChunk['stream']) =>
     ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.position() }) as const
+  const flushRest = async (): Promise<void> => {
+    const held = output.rest().map((piece) => ({ ...piece, text: tail.take(piece) }))
+    const rest = [...held, ...tail.rest()].filter(({ text }) => text !== '')
+    await out.flush(...rest.map(({ stream, text }) => ({ ...draft(stream), text })))
+  }
   try {
     // No reconnect here: `callRunner` journals a break and retries.
     const from = { after: known.execSeq, reconnect: false, signal }
@@ -139,9 +162,7 @@ export async function followExec(
       if (event.type === 'fault') throw event.fault
       if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...exit } = event
-        const held = output.rest().map((piece) => ({ ...piece, text: tail.take(piece) }))
-        const rest = [...held, ...tail.rest()].filter(({ text }) => text !== '')
-        await out.flush(...rest.map(({ stream, text }) => ({ ...draft(stream), text })))
+        await flushRest()
         return exit
       }
       if (event.type === 'gap') {
@@ -152,6 +173,10 @@ export async function followExec(
         const text = tail.take(piece)
         const continues = (held: TextDraft): boolean => 'stream' in held && held.stream === piece.stream
         if (text !== '') await out.push({ ...draft(piece.stream), text }, continues)
+      }
+      if (upTo !== undefined && event.seq >= upTo) {
+        await flushRest()
+        return undefined
       }
     }
     throw new Fault('runner_unreachable', {
@@ -165,17 +190,22 @@ export async function followExec(
 
 function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): ToolOutcome {
   if (exit.cause === 'runner_lost') return { ...unknownOutcome('the runner lost track of it'), exit }
-  const call = session.fold.turn?.calls.find((entry) => entry.result === null)
-  const output = forModel(call?.output ?? '').trimEnd()
+  const output = shownOf(session)
   return { ...commandOutcome(output, exit, timeoutMs, networkHint(output, session)), exit }
+}
+
+/** What the call under way has printed, as the model reads it. */
+function shownOf(session: LiveSession): string {
+  const call = session.fold.turn?.calls.find((entry) => entry.result === null)
+  return forModel(call?.output ?? '').trimEnd()
 }
 
 /** What the model reads about an ended command. Missing output is always mentioned. Pure. */
 export function commandOutcome(output: string, exit: ExecExit, timeoutMs: number, hint = ''): ToolOutcome {
   const isOk = exit.cause === 'exited' && exit.code === 0
-  const end = isOk ? '' : endOf(exit, timeoutMs)
+  const end = isOk ? '' : endOf(exit, duration(timeoutMs))
   const missing = missingOutput(exit).filter((message) => !end.includes(message))
-  const notes = [end, ...missing].filter((words) => words !== '').join('; ')
+  const notes = [end, ...missing, ...toldOf(exit)].filter((words) => words !== '').join('; ')
   const lines = [output, notes === '' ? '' : `[${notes}]${hint}`].filter((line) => line !== '')
   return { outcome: isOk ? 'ok' : 'failed', text: lines.join('\n') || '(no output)' }
 }
@@ -184,36 +214,13 @@ export function commandOutcome(output: string, exit: ExecExit, timeoutMs: number
 export const missingOutput = ({ diagnostics }: ExecExit): readonly string[] =>
   diagnostics.filter(({ id }) => MISSING.has(id)).map(({ message }) => message)
 
+/** What the model must know about an exec, with what to do. */
+const toldOf = ({ diagnostics }: ExecExit): readonly string[] =>
+  diagnostics.filter(({ id }) => TOLD.has(id)).map(({ message, advice }) => `${message}: ${advice}`)
+
+const TOLD: ReadonlySet<string> = new Set(['background_ended', 'network_denied', 'network_lost', 'guard_lost'])
+
 const MISSING: ReadonlySet<string> = new Set(['output_lost', 'output_not_kept'])
-
-function endOf(exit: ExecExit, timeoutMs: number): string {
-  switch (exit.cause) {
-    case 'exited':
-      return exit.signalGuess === null
-        ? `exit code ${exit.code}`
-        : `exit code ${exit.code}, perhaps ${exit.signalGuess}`
-    case 'signaled':
-      return `ended by signal ${exit.signal ?? 'unknown'}`
-    case 'timed_out':
-      return `ended after ${duration(timeoutMs)}: time limit; pass timeoutMs for more`
-    case 'oom_killed':
-      return 'killed: out of memory'
-    case 'output_limit':
-      return `ended: ${causeOf(exit) ?? 'it wrote more than allowed; write to a file instead'}`
-    case 'box_stopped':
-      return 'ended: the box was stopped'
-    case 'killed':
-      return 'killed by request'
-    case 'spawn_failed':
-      return `could not be started: ${causeOf(exit) ?? exit.reason ?? 'the reason is unknown'}`
-    case 'runner_lost':
-      return 'the runner lost track of it'
-  }
-}
-
-/** The runner's explanation, if it gives one. */
-const causeOf = ({ diagnostics }: ExecExit): string | undefined =>
-  diagnostics.find(({ rank }) => rank === 'cause')?.message
 
 const NAME_LOOKUP =
   /could not resolve host|name or service not known|temporary failure in name resolution|EAI_AGAIN|ENOTFOUND/i

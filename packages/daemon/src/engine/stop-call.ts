@@ -23,7 +23,8 @@ type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
 export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
   const { runnerId } = session.data
   if (isMcpTool(call.tool)) return stopMcp(call, fault)
-  if (call.tool === 'read' || session.unstartedCalls.has(call.callId) || runnerId === null) return neverRan(fault)
+  if (call.tool === 'read' || call.tool === 'process' || session.unstartedCalls.has(call.callId) || runnerId === null)
+    return neverRan(fault)
   if (!IN_DAEMON.has(call.tool)) return stopCommand(ports, session, call, runnerId, fault)
   return isCancel(fault)
     ? { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
@@ -37,7 +38,7 @@ export const ENDED_TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended befor
 // ---- details, in the order they are used above ----
 
 /** Tools that run no command. */
-const IN_DAEMON: ReadonlySet<string> = new Set(['read', 'write', 'edit'])
+const IN_DAEMON: ReadonlySet<string> = new Set(['read', 'write', 'edit', 'process'])
 
 const isCancel = (fault: Fault): boolean => fault.class === 'cancelled'
 
@@ -111,7 +112,7 @@ async function journalRest(
 ): Promise<boolean> {
   if (!(await hasDiskSpace(ports.stateDir))) return false
   try {
-    await followExec(ports, session, client, call, exec.execId, signal)
+    await followExec(ports, session, client, call, exec.execId, { signal })
     return true
   } catch (thrown) {
     const isJournalFault = isFault(thrown) && thrown.report.boundary === 'journal'

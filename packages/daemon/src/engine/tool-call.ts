@@ -10,13 +10,17 @@ import { mayUse } from './offered.ts'
 import { CONTINUE, type GiveUp, giveUp, isGiveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
+import { endedProcesses, runProcess } from './processes.ts'
 import { parseCall } from './tools.ts'
 
 export async function performCall(ports: Ports, session: LiveSession, call: ToolCall): Promise<Performed> {
   const outcome = await outcomeOf(ports, session, call)
   if (isGiveUp(outcome)) return outcome
   const turnId = session.fold.turn?.id ?? ''
-  await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome })
+  const ended = await endedProcesses(ports, session)
+  const text = [outcome.text, ...ended.lines].join('\n')
+  await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome, text })
+  await ended.told()
   session.unstartedCalls.delete(call.callId)
   if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
     const { report } = new Fault('exec_outcome_unknown', { turnId, callId: call.callId, execId: call.execId })
@@ -42,6 +46,8 @@ async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Pr
         return await runWrite(ports, session, call, parsed.given)
       case 'edit':
         return await runEdit(ports, session, call, parsed.given)
+      case 'process':
+        return await runProcess(ports, session, parsed.given)
     }
   } catch (thrown) {
     if (isFault(thrown) && FOR_THE_MODEL.has(thrown.category)) return failedOutcome(thrown.error)

@@ -1,7 +1,7 @@
 /** The built-in tools: their descriptions for the model, and their arguments. */
 import { Fault } from '@breakfall/faults'
 import type { ToolSpec } from '@breakfall/model'
-import { body, integer, parseRequest, text, type ToolName } from '@breakfall/wire'
+import { body, execBackgroundSchema, flag, integer, oneOf, parseRequest, text, type ToolName } from '@breakfall/wire'
 import { z } from 'zod'
 
 export const BASH_LIMITS = { timeoutMs: 120_000, timeoutMsMax: 3_600_000 } as const
@@ -13,7 +13,13 @@ const path = text(4096, 'a path').describe('Relative to the workspace, or absolu
 const toolSchemas = {
   bash: body({
     command: text(512 * 1024, 'a shell command').describe('Run by sh in the workspace. Each call is a fresh shell.'),
-    timeoutMs: integer(1, BASH_LIMITS.timeoutMsMax).optional().describe('Default 120000.'),
+    timeoutMs: integer(1, BASH_LIMITS.timeoutMsMax).optional().describe('Default 120000; none with background.'),
+    background: z
+      .union([flag(), execBackgroundSchema], { error: 'true, or {"name", "ready", "timeoutMs", "restart"}' })
+      .optional()
+      .describe(
+        'For servers and watchers: it stays running after this call. Returns once it listens on ready.port or has printed ready.text.',
+      ),
   }),
   read: body({
     path,
@@ -28,6 +34,10 @@ const toolSchemas = {
       .describe('Must occur exactly once in the file.'),
     new: text(TEXT_CHARS_MAX, 'the new text'),
   }),
+  process: body({
+    action: oneOf(['list', 'output', 'stop']),
+    id: text(128, 'the name or id of a process').optional().describe('Its name or id. Not for list.'),
+  }),
 } as const satisfies Record<ToolName, z.ZodType>
 
 export type ToolArguments = { readonly [Name in ToolName]: z.infer<(typeof toolSchemas)[Name]> }
@@ -37,6 +47,8 @@ const DESCRIPTIONS: Readonly<Record<ToolName, string>> = {
   read: 'Returns lines of a text file.',
   write: 'Writes a file, creating folders as needed. Replaces what was there.',
   edit: 'Replaces one exact piece of text in a file.',
+  process:
+    'Lists the background processes that bash started, with their ports; returns the newest output of one; or stops one.',
 }
 
 export const toolSpecs = (names: readonly ToolName[]): readonly ToolSpec[] => names.map((name) => SPECS[name]())
@@ -52,6 +64,7 @@ const SPECS: Readonly<Record<ToolName, () => ToolSpec>> = {
   read: once(specOf('read')),
   write: once(specOf('write')),
   edit: once(specOf('edit')),
+  process: once(specOf('process')),
 }
 
 function once<T>(make: () => T): () => T {

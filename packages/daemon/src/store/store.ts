@@ -169,6 +169,13 @@ export type SessionPage = {
   readonly counts?: Readonly<Record<SessionFilter, number>> | undefined
 }
 
+export type StartedProcess = {
+  readonly execId: string
+  readonly name: string
+  /** The model has read of its end. */
+  readonly isOver?: boolean | undefined
+}
+
 /** What a session was created with, and what is known about its box. */
 export type SessionData = {
   readonly title: string | null
@@ -198,6 +205,8 @@ export type SessionData = {
    * session can have started since the release.
    */
   readonly boxReleased?: boolean | undefined
+  /** Background processes that its tools started, newest last. */
+  readonly processes?: readonly StartedProcess[] | undefined
   /** Fingerprint of the configuration under which a turn was parked that waits for a change. Never leaves the store. */
   readonly parkedUnder?: string | undefined
 }

@@ -92,7 +92,7 @@ test('files are read, written and edited by relative and absolute path, and the 
   assert.match(said('o'), /^failed: /)
   assert.match(said('d'), /^failed: .*without ".."/, 'a path must not lead to another call of the runner')
   assert.match(said('b'), /^failed: .*timeoutMs must be an integer/)
-  assert.match(said('x'), /^failed: There is no tool rm\. The tools are bash, read, write, edit/)
+  assert.match(said('x'), /^failed: There is no tool rm\. The tools are bash, read, write, edit, process/)
 })
 
 test('a removed box is created again: the loss of a private box is reported, and the command does not run', async (t) => {

@@ -13,6 +13,9 @@ import {
   type ExecRequest,
   execSchema,
   fileListSchema,
+  processListSchema,
+  type BoxProcess,
+  BACKGROUND_READY_MS,
   runnerHealthSchema,
 } from '@breakfall/wire'
 import { type ExecStreamEvent, followEvents } from './events.ts'
@@ -64,7 +67,8 @@ export type RunnerClient = {
   /** `ifIdle`: refused while an exec is running. */
   stopBox(id: string, o?: IfIdle): Promise<Box>
   removeBox(id: string, o?: IfIdle): Promise<void>
-  /** Idempotent by `execId`. */
+  listProcesses(boxId: string, o?: Cancellable): Promise<readonly BoxProcess[]>
+  /** Idempotent by `execId`. A background process is answered when it is ready, over, or its time is up. */
   startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
   getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
   listExecs(boxId: string, o?: Cancellable): Promise<Exec[]>
@@ -166,7 +170,11 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
     ownBox: (id, o) => http.json('ownBox', boxOwnerSchema, box(id, o)),
     stopBox: (id, o) => http.json('stopBox', boxSchema, { ...box(id, o), ...onlyIfIdle(o) }),
     removeBox: (id, o) => nothing('removeBox', { ...box(id, o), ...onlyIfIdle(o) }),
-    startExec: (id, request, o) => http.json('startExec', execSchema, { ...box(id, o), json: request }),
+    listProcesses: async (id, o) => (await http.json('listProcesses', processListSchema, box(id, o))).processes,
+    startExec: (id, request, o) => {
+      const headersMs = (options.headersMs ?? HEADERS_MS) + readyMsOf(request)
+      return http.json('startExec', execSchema, { ...box(id, o), json: request, headersMs })
+    },
     getExec: (id, execId, o) => http.json('getExec', execSchema, exec(id, execId, o)),
     listExecs: (id, o) =>
       pages(
@@ -238,6 +246,12 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
 // ---- details ----
 
 const onlyIfIdle = (o: IfIdle = {}): CallOptions => (o.ifIdle === true ? { query: { ifIdle: 1 } } : {})
+
+/** How long the runner may wait until a background process is ready. */
+function readyMsOf({ background }: ExecRequest): number {
+  if (background === undefined) return 0
+  return (background === true ? undefined : background.timeoutMs) ?? BACKGROUND_READY_MS
+}
 
 const KILL_MS = 120_000 // the longest grace period is a minute
 

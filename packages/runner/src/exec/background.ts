@@ -5,11 +5,12 @@
 import { execFile } from 'node:child_process'
 import { closeSync, openSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { BACKGROUND_READY_MS } from '@breakfall/wire'
 import { parseObject } from '../state/json.ts'
 import type { Stream } from './event-log.ts'
 
 export const BACKGROUND_DEFAULTS = {
-  readyMs: 30_000, // how long the caller waits for it
+  readyMs: BACKGROUND_READY_MS,
   settledMs: 500, // without a condition: it is up if it has not ended by then
   outputBytes: 16 * 1024 * 1024,
   slackBytes: 4 * 1024 * 1024, // kept beyond that, so old bytes are not given up one by one
