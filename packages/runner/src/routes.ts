@@ -228,6 +228,15 @@ export const RUNNER_ROUTES = {
     answers: { 200: execSchema },
     faults: [...onExec, 'lease_lost', 'exec_finished', 'payload_too_large'],
   },
+  restartExec: {
+    method: 'post',
+    path: `${EXEC}/restart`,
+    operationId: 'restartExec',
+    summary: 'End a background process, if it runs, and start it again as a new exec ID.2, ID.3 …',
+    headers,
+    answers: { 200: execSchema },
+    faults: [...mutating, 'exec_not_found', 'exec_conflict', 'box_stopped', 'quota_exceeded', 'spawn_failed'],
+  },
   signalExec: {
     method: 'post',
     path: `${EXEC}/signal`,

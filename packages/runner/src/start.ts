@@ -114,6 +114,7 @@ async function serve(
       for (const box of boxes.all()) {
         for (const exec of box.execs.live.values()) exec.release()
         box.guardWatch?.close()
+        box.restarts.close()
         box.warm.close()
         await box.keepers.close()
         box.reservations.close()

@@ -8,6 +8,7 @@ import { bodyChunks, readJson, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import { burnedRecord } from '../box/burned.ts'
 import type { ExecView } from '../box/execs.ts'
+import { nextRun } from '../box/restarts.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Exec } from '../exec/exec.ts'
 import { STREAMS, type Stream } from '../exec/event-log.ts'
@@ -37,6 +38,7 @@ type Names =
   | 'waitExec'
   | 'writeStdin'
   | 'signalExec'
+  | 'restartExec'
   | 'killExec'
 
 export function execHandlers(context: ApiContext): Record<Names, Handler> {
@@ -81,6 +83,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
       if (!(await exec.signal(signal))) throw finished(exec.id)
       return { status: 200, json: exec.record() }
     },
+    restartExec: (call) => restart(context, call),
     killExec: async (call) => {
       await refuseFields(call)
       return call.query.get('burn') === '1' ? burn(context, call) : kill(context, call)
@@ -96,6 +99,24 @@ async function kill(context: ApiContext, call: RunnerCall): Promise<RouteResult>
   const exec = execOf(box, call)
   await box.execs.live.get(exec.id)?.stop('killed')
   return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
+}
+
+/** Always its newest run: an earlier one has been replaced already. */
+async function restart(context: ApiContext, call: RunnerCall): Promise<RouteResult> {
+  await refuseFields(call)
+  const box = boxToChange(context, call)
+  const reservation = box.newestRun(execOf(box, call).id)
+  if (reservation === undefined)
+    throw invalidRequest([{ field: 'execId', expected: 'a background process', got: call.params['execId'] ?? '' }])
+  await box.execs.live.get(reservation.execId)?.stop('killed')
+  boxToChange(context, call) // its end took time: another owner may be here
+  const again = box.restarts.again(reservation, () => void boxToChange(context, call))
+  if (again === undefined)
+    throw new Fault('exec_conflict', { facts: { name: reservation.execId }, boxId: box.id, execId: reservation.execId })
+  await again
+  const exec = box.execs.get(nextRun(reservation)?.execId ?? '')
+  await box.execs.live.get(exec.id)?.background?.settled(AbortSignal.any([call.signal, context.closing]))
+  return { status: 200, json: exec.record() }
 }
 
 /** Kills the exec; an id that is not known here never starts from now on, with or without a box. */

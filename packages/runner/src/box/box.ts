@@ -7,6 +7,8 @@
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxState } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
+import { toRequest } from '../exec/request.ts'
+import { type ExecReservation, readReservation } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
 import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
@@ -20,6 +22,7 @@ import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
 import { planAhead, planView } from './launch.ts'
+import { nextRun, type RestartingBox, Restarts } from './restarts.ts'
 import { mayFollow, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
 import { WarmSandboxes } from './warm.ts'
@@ -34,6 +37,7 @@ export class Box {
   readonly starter: ExecStarter
   readonly keepers: Keepers
   readonly warm: WarmSandboxes
+  readonly restarts: Restarts
   readonly reservations: Reservations
   readonly uploads: Uploads
   /** Undefined if its execs use the machine's network, or cannot share one here. */
@@ -74,6 +78,7 @@ export class Box {
     stored.join = () => this.network?.join
     this.guardWatch = watchFor(host, stored)
     this.starter = new ExecStarter(host, this)
+    this.restarts = new Restarts(this.#restarting(host))
   }
 
   get id(): string {
@@ -103,6 +108,16 @@ export class Box {
             },
           ],
     )
+  }
+
+  /** The newest run of a background process; undefined if the exec is none. */
+  newestRun(execId: string): ExecReservation | undefined {
+    let found = reservationOf(this.execs, execId)
+    for (let next = found && nextRun(found); next !== undefined && this.execs.find(next.execId) !== undefined;) {
+      found = reservationOf(this.execs, next.execId)
+      next = found && nextRun(found)
+    }
+    return found
   }
 
   get groupName(): string {
@@ -200,7 +215,23 @@ export class Box {
     })
   }
 
+  #restarting({ clock }: RunnerHost): RestartingBox {
+    const box = (): Box => this // its state, and not that of now
+    return {
+      get state() {
+        return box().state
+      },
+      get sinceMs() {
+        return Date.parse(box().stored.record.lastTransition.at)
+      },
+      now: () => clock.now(),
+      has: (execId) => this.findExec(execId) !== undefined,
+      start: ({ request, execId, origin }, admit) => this.starter.start(toRequest(request, execId), admit, origin),
+    }
+  }
+
   async #endAll(): Promise<void> {
+    this.restarts.close()
     const live = [...this.execs.live.values()]
     await Promise.all(
       live.map((exec) =>
@@ -240,6 +271,11 @@ function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
   return new GuardWatch(hostWorkspace, host.tools, () => {
     guardWorkspace(openSame(hostWorkspace, hostIdentity, host.clock.machineBootId), hostWorkspace, owner)
   })
+}
+
+function reservationOf(execs: BoxExecs, execId: string): ExecReservation | undefined {
+  const reservation = execs.live.get(execId)?.setup.reservation ?? readReservation(execs.folderOf(execId))
+  return reservation.request.background === undefined ? undefined : reservation
 }
 
 const ignored = (): void => {

@@ -23,6 +23,7 @@ import type { BoxNetwork } from './box-network.ts'
 import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
 import { type LaunchPlan, planAhead, planLaunch, prepareJob } from './launch.ts'
+import type { Origin, Restarts } from './restarts.ts'
 import { requireRunning } from './states.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import type { WarmSandbox, WarmSandboxes } from './warm.ts'
@@ -40,6 +41,7 @@ export type StartingBox = {
   readonly execs: BoxExecs
   readonly keepers: Keepers
   readonly warm: WarmSandboxes
+  readonly restarts: Restarts
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
   readonly network: BoxNetwork | undefined
@@ -69,6 +71,7 @@ export class ExecStarter {
   async start(
     input: ExecRequest,
     admit: () => void = () => undefined,
+    origin?: Origin,
   ): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
     const { execs, id: boxId } = this.#box
     const execId = input.execId ?? newId()
@@ -83,7 +86,7 @@ export class ExecStarter {
         throw new Fault('exec_conflict', { facts: { name: execId }, boxId, execId })
       return { exec: known, isNew: false }
     }
-    const reserving = this.#reserve(execId, request, hash, admit) // I1
+    const reserving = this.#reserve(execId, request, { hash, admit, origin }) // I1
     this.#reserving.set(execId, reserving)
     try {
       return { exec: await reserving, isNew: true }
@@ -137,6 +140,7 @@ export class ExecStarter {
         abandon()
         this.#box.guardWatch?.remove(reservation.execId)
         execs.addFinished(reservation.execId, end, reservation.hash, false)
+        this.#box.restarts.ended(reservation, end)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
         if (execs.keptBytes > retention.bytesPerBox) execs.sweep(clock.now(), retention)
       },
@@ -148,7 +152,11 @@ export class ExecStarter {
 
   // ---- details, in the order they are used above ----
 
-  async #reserve(execId: string, request: FilledRequest, hash: string, admit: () => void): Promise<ExecView> {
+  async #reserve(
+    execId: string,
+    request: FilledRequest,
+    { hash, admit, origin }: { hash: string; admit: () => void; origin: Origin | undefined },
+  ): Promise<ExecView> {
     const { clock, fifos, queue } = this.#host
     const { execs, reservations } = this.#box
     await queue.turnstile.pass() // five hundred at once must not block the event loop
@@ -174,6 +182,7 @@ export class ExecStarter {
       reservedAtMs: clock.now(),
       reservedMonotonicMs: clock.monotonicMs(),
       machineBootId: clock.machineBootId,
+      ...(origin === undefined ? {} : { origin }),
     }
     const folder = execs.folderOf(execId)
     // The disk syncs the reservation while we write the folder. A folder without a claim is an exec that never ran.

@@ -135,7 +135,7 @@ function finishedView(boxId: string, folder: string): ExecView {
           ready: readReadiness(folder) !== undefined,
           readyMs: readReadiness(folder)?.readyMs ?? null,
           ports: [],
-          restarts: 0,
+          restarts: reservation.origin?.restarts ?? 0,
         },
       }),
     changed: immediately,

@@ -72,6 +72,7 @@ async function recoverExec(host: RunnerHost, box: Box, { reservation, end }: Exe
   if (end !== undefined) {
     removeWorkingFiles(folder)
     box.execs.addFinished(execId, end, reservation.hash, isDropped(folder, end.exit))
+    box.restarts.ended(reservation, end)
     return
   }
   const startedAtMs = startedAt(folder)

@@ -17,7 +17,7 @@ import { basename, join } from 'node:path'
 import { type ExecExit, execExitSchema, execRequestSchema } from '@breakfall/wire'
 import { writeFully } from '../state/disk.ts'
 import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
-import { errorCode, parseObject } from '../state/json.ts'
+import { errorCode, isObject, parseObject } from '../state/json.ts'
 import { type FilledRequest, fillRequest } from './request.ts'
 
 /** A stored request, with its defaults. `hash` identifies the body. */
@@ -29,6 +29,8 @@ export type ExecReservation = {
   readonly reservedAtMs: number
   readonly reservedMonotonicMs: number
   readonly machineBootId: string
+  /** A further run of a background process that failed. */
+  readonly origin?: { readonly first: string; readonly restarts: number } | undefined
 }
 
 /** The end, in a file whose space was allocated at the start. */
@@ -116,7 +118,14 @@ export function readReservation(folder: string): ExecReservation {
     reservedAtMs,
     reservedMonotonicMs,
     machineBootId,
+    ...originIn(found['origin']),
   }
+}
+
+function originIn(value: unknown): Pick<ExecReservation, 'origin'> {
+  if (!isObject(value)) return {}
+  const { first, restarts } = value
+  return typeof first === 'string' && typeof restarts === 'number' ? { origin: { first, restarts } } : {}
 }
 
 /** Forgets what a keeper wrote, in a file that no earlier process has open. */

@@ -44,7 +44,13 @@ export class Background {
 
   get record(): NonNullable<ExecRecord['background']> {
     const ports = this.#exec.isOver ? [] : this.#exec.ports()
-    return { name: this.name, ready: this.isReady, readyMs: this.#readiness?.readyMs ?? null, ports, restarts: 0 }
+    return {
+      name: this.name,
+      ready: this.isReady,
+      readyMs: this.#readiness?.readyMs ?? null,
+      ports,
+      restarts: this.#exec.setup.reservation.origin?.restarts ?? 0,
+    }
   }
 
   /** Resolves when it is ready or over, or when the caller has waited long enough. */

@@ -35,6 +35,11 @@ export function fillRequest(request: ExecRequest): FilledRequest {
   }
 }
 
+/** The same request again, under another id. */
+export function toRequest({ command, ...filled }: FilledRequest, execId: string): ExecRequest {
+  return { ...filled, ...(command === undefined ? {} : { command: [...command] }), env: { ...filled.env }, execId }
+}
+
 export function requestHash(request: FilledRequest): string {
   return createHash('sha256')
     .update(JSON.stringify(sorted(request)))

@@ -122,6 +122,33 @@ describe('a background process', { skip }, async () => {
     assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
   })
 
+  test('that fails is started again as a new exec, as often as its request says; and by a call of its owner', async (t) => {
+    const runner = await inProcess(t)
+    await runner.box({ id: 'b1' })
+    const shell = 'echo run >> runs; [ $(wc -l < runs) -gt 2 ] && exec sleep 300; exit 5'
+    const background = { name: 'web', restart: { max: 2 } }
+    await runner.call('POST', 'boxes/b1/exec', { execId: 'web', shell, background })
+    const of = async (id: string): Promise<Record<string, unknown>> =>
+      (await runner.call('GET', `boxes/b1/execs/${id}`)).json
+    const third = await until(
+      () => of('web.3'),
+      (record) => record['state'] === 'running',
+    )
+    const { name, restarts } = third['background'] as { name: string; restarts: number }
+    assert.deepEqual([name, restarts], ['web', 2])
+    assert.deepEqual([(await of('web.2'))['state'], (await of('web'))['state']], ['exited', 'exited'])
+    const old = await runner.call('POST', 'boxes/b1/execs/web/restart', undefined, { 'x-breakfall-epoch': '3' })
+    assert.deepEqual([old.status, old.json['execId'], (await of('web.3'))['state']], [200, 'web.4', 'exited'], old.text)
+    const replaced = await runner.call('POST', 'boxes/b1/execs/web/restart', undefined, { 'x-breakfall-epoch': '2' })
+    assert.deepEqual([replaced.status, replaced.json.category], [409, 'lease_lost'])
+    await runner.run('b1', { execId: 'plain', shell: 'true' })
+    assert.equal((await runner.call('POST', 'boxes/b1/execs/plain/restart')).status, 400)
+    assert.equal((await runner.run('b1', 'wc -l < runs')).stdout.trim(), '4')
+    await runner.call('POST', 'boxes/b1/stop')
+    await runner.call('POST', 'boxes/b1/start')
+    assert.deepEqual((await runner.call('GET', 'boxes/b1/processes')).json['processes'], [])
+  })
+
   test('that a plain command leaves behind is ended with it, and the record says so', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
