@@ -3,6 +3,7 @@ import { type Command, CommanderError } from 'commander'
 import { EXIT_CODES, exitCodeOf, Fault, faultFrom } from '@breakfall/faults'
 import { resultFieldsOf } from './command-line/context.ts'
 import { commonFlagsLast } from './command-line/flags.ts'
+import { NPM_START, startWords } from './command-line/npm-start.ts'
 import { buildProgram } from './command-line/tree.ts'
 import { exitCancelled } from './process/interrupt.ts'
 import { onSignal } from './process/signals.ts'
@@ -14,7 +15,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const words = commonFlagsLast(argv.slice(2))
+  const words = wordsOf(program, argv.slice(2))
   const json = beforeDashes(words).includes('--json')
   const out = new Output({ json, resultFields: resultFieldsOf(words[0]) })
   onSignal((signal) => exitCancelled(signal, out))
@@ -30,6 +31,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 // ---- details, in the order they are used above ----
+
+const wordsOf = (program: Command, [first, ...others]: readonly string[]): readonly string[] =>
+  first === NPM_START ? startWords(program, others) : commonFlagsLast(first === undefined ? [] : [first, ...others])
 
 /** Words after `--` are arguments, even if they look like flags. */
 const beforeDashes = (words: readonly string[]): readonly string[] =>

@@ -12,7 +12,10 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
     const { folder, stateDir } = smallDisk(t)
     const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token'), warm: false })
     await runner.box({ id: 'b1' })
-    const { exec, events } = await runner.run('b1', { execId: 'big', shell: 'head -c 50000000 /dev/zero' })
+    const { exec, events } = await runner.run('b1', {
+      execId: 'big',
+      shell: 'head -c 50000000 /dev/zero; exec sleep 1d', // only the runner ends it
+    })
     assert.equal(exec.exit?.cause, 'output_limit')
     assert.equal(exec.exit?.truncated, true)
     assert.ok(
