@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { DIALECTS } from '../src/dialects/dialects.ts'
 import { EventTemplate } from '../src/dialects/event-template.ts'
+import { partCounter } from '../src/dialects/read-answer.ts'
+import { PROFILES } from '../src/profiles.ts'
 
 const KEYS = ['sequence_number', 'delta', 'obfuscation'] as const
 const text = fc.oneof(
@@ -77,4 +80,18 @@ test('an event whose value cannot be found for certain is not learnt', () => {
   const escaped = { delta: 'a\nb' }
   template.learn(JSON.stringify(escaped), escaped, ['delta'])
   assert.equal(template.match(JSON.stringify(escaped)), undefined)
+})
+
+test('deltas of a server without ids belong to the newest item', () => {
+  const texts: string[] = []
+  const decoder = DIALECTS['openai-responses'].decoder(
+    { text: ({ id }, text) => texts.push(`${id}:${text}`), tool: () => undefined },
+    partCounter(),
+    { everyJson: false, choices: 1, profile: PROFILES.generic },
+  )
+  const added = { type: 'response.output_item.added', item: { type: 'message' } }
+  const delta = (text: string): object => ({ type: 'response.output_text.delta', item_id: 'x', delta: text })
+  for (const event of [added, delta('a'), delta('b'), { ...added }, delta('c'), delta('d')])
+    decoder.frame({ data: JSON.stringify(event) })
+  assert.deepEqual(texts, ['p1:a', 'p1:b', 'p2:c', 'p2:d'])
 })

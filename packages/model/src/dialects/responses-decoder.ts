@@ -31,6 +31,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #profile: Profile
   readonly #items: Item[] = []
   readonly #template = new EventTemplate()
+  /** The text that grew when the template was learnt. */
+  #grows: { readonly item: Item; readonly index: number } | undefined
   #isOpened = false
   /** The server's own name for this answer. */
   #id: string | undefined
@@ -56,14 +58,15 @@ export class ResponsesDecoder implements AnswerDecoder {
       return
     }
     const known = this.#template.match(frame.data)
-    const plain = known ?? parseFrame(frame.data)
+    if (known !== undefined && this.#grows !== undefined) return this.#delta(known, this.#grows)
+    const plain = parseFrame(frame.data)
     const json = withType(plain, frame.event)
     this.json = json
     const { sequence_number: number, type } = json
     if (typeof number === 'number') this.#number = number
     if (type === 'error' || (typeof type !== 'string' && isInBandError(json))) throw inBandFault(flatError(json))
     this.#event(stringOr(type), json)
-    if (known === undefined && typeof json['delta'] === 'string') this.#template.learn(frame.data, plain, CHANGING)
+    this.#learn(frame.data, plain)
   }
 
   whole(json: JsonObject): void {
@@ -75,6 +78,25 @@ export class ResponsesDecoder implements AnswerDecoder {
     // `background: true` without a stream: the client will ask for the rest itself.
     if (status === 'queued' || status === 'in_progress') this.#end(json, 'stop')
     else this.#terminal('response.completed', json)
+  }
+
+  // ---- deltas, which nearly every event is ----
+
+  /** Events after this one may be the same but for their number and text. Any other event may begin another item. */
+  #learn(data: string, event: JsonObject): void {
+    const type = TEXT_DELTAS.find((known) => known === event['type'])
+    const item = type === undefined ? undefined : this.#find(event, stringOr(event['item_id']), '')
+    this.#grows = item === undefined ? undefined : { item, index: partIndex(event) }
+    if (item !== undefined) this.#template.learn(data, { ...event, type }, CHANGING)
+  }
+
+  #delta(event: JsonObject, { item, index }: { readonly item: Item; readonly index: number }): void {
+    this.json = event
+    const { sequence_number: number, delta } = event
+    if (typeof number === 'number') this.#number = number
+    this.answer.progress++
+    this.#place(item, 'inside')
+    this.#grow(item, index, stringOr(delta))
   }
 
   // ---- events ----
@@ -166,13 +188,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     const { delta } = json
     const isText = typeof delta === 'string' && delta !== ''
     this.#place(item, 'inside')
+    if (isText && TEXT_DELTAS.some((known) => known === type)) return this.#grow(item, partIndex(json), delta)
     switch (type) {
-      case 'response.output_text.delta':
-      case 'response.refusal.delta':
-      case 'response.reasoning_text.delta':
-      case 'response.reasoning_summary_text.delta':
-        if (isText) this.#grow(item, partIndex(json), delta)
-        return undefined
       case 'response.content_part.added':
       case 'response.reasoning_summary_part.added':
         if (item.kind === 'text') this.frameKind = 'opening'
@@ -295,6 +312,13 @@ export class ResponsesDecoder implements AnswerDecoder {
 }
 
 // ---- details ----
+
+const TEXT_DELTAS = [
+  'response.output_text.delta',
+  'response.refusal.delta',
+  'response.reasoning_text.delta',
+  'response.reasoning_summary_text.delta',
+] as const
 
 /** What differs between two deltas of one text. OpenAI pads each with random letters. */
 const CHANGING = ['sequence_number', 'delta', 'obfuscation'] as const
