@@ -3,6 +3,7 @@
  *
  * I1  A question is asked once, and goes away when someone else answers it.
  * I2  Without a keyboard and without an answer the run does not wait: it says how to approve.
+ * I3  Every key that is pressed after the question appeared counts, however fast. What was typed before it answers nothing.
  */
 import type { DaemonClient } from '@breakfall/client'
 import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
@@ -59,7 +60,7 @@ export class Approvals implements Disposable {
       return true
     }
     if (this.#out.json || this.#keyboard.isTTY !== true || !this.#out.isTerminal) return false // I2
-    this.#ask(question)
+    await this.#ask(question)
     return true
   }
 
@@ -69,30 +70,30 @@ export class Approvals implements Disposable {
 
   // ---- details ----
 
-  #ask(question: SessionEventOf<'approval-requested'>): void {
-    const given = printable(JSON.stringify(question.arguments)).slice(0, ARGUMENTS_CHARS)
-    this.#out.say(`${question.tool} ${given}`)
-    this.#out.say('[y] allow   [a] allow this tool for the session   [n] deny   [Ctrl-C] decide later')
-    const onKey = (data: Buffer): void => {
-      const key = data.toString().toLowerCase()
+  async #ask(question: SessionEventOf<'approval-requested'>): Promise<void> {
+    let isShown = false
+    const onKeys = (data: Buffer): void => {
+      const key = [...data.toString().toLowerCase()].find((char) => char === CTRL_C || KEYS[char] !== undefined)
+      if (!isShown || key === undefined) return
       const decision = KEYS[key]
-      if (key === CTRL_C) {
-        this.#stopListening?.()
-        this.#leave()
-      } else if (decision !== undefined) {
-        this.#stopListening?.()
-        void this.#answer(question, decision, undefined)
-      }
+      this.#stopListening?.()
+      if (decision === undefined) this.#leave()
+      else void this.#answer(question, decision, undefined)
     }
     this.#keyboard.setRawMode(true)
+    this.#keyboard.on('data', onKeys)
     this.#keyboard.resume()
-    this.#keyboard.on('data', onKey)
     this.#stopListening = () => {
       this.#stopListening = undefined
-      this.#keyboard.off('data', onKey)
+      this.#keyboard.off('data', onKeys)
       this.#keyboard.setRawMode(false)
       this.#keyboard.pause()
     }
+    await readPending() // I3
+    isShown = true
+    const given = printable(JSON.stringify(question.arguments)).slice(0, ARGUMENTS_CHARS)
+    this.#out.say(`${question.tool} ${given}`)
+    this.#out.say('[y] allow   [a] allow this tool for the session   [n] deny   [Ctrl-C] decide later')
   }
 
   async #answer(
@@ -106,6 +107,11 @@ export class Approvals implements Disposable {
       this.#out.say(`the answer was not accepted: ${thrown instanceof Error ? thrown.message : String(thrown)}`)
     }
   }
+}
+
+/** Two turns of the event loop: between them, everything that waits at the terminal is read. */
+async function readPending(): Promise<void> {
+  for (const _turn of [1, 2]) await new Promise((resolve) => setImmediate(resolve))
 }
 
 const ARGUMENTS_CHARS = 500

@@ -1,0 +1,103 @@
+/** Tools from outside, as a user meets them on the command line: lists, hostile text, keys at a terminal, exit codes. */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { LIMIT } from '../../test/kit/wait.ts'
+import { badServer } from '../../packages/daemon/test/support/mcp.ts'
+import { ask, say } from '../answers.ts'
+import { hasTerminals, isolation } from '../breakfall.ts'
+import { Desk } from './desk.ts'
+
+const table = (name: string, { command, args }: { command: string; args: readonly string[] }): string =>
+  `[mcp.${name}]\ncommand = ${JSON.stringify(command)}\nargs = ${JSON.stringify(args)}\n`
+
+const act = (n: number) => ask([{ tool: 'mcp__good__act', arguments: { n } }])
+const ONLY = '[run]\ntools = ["mcp__good"]\n'
+const WITHOUT_CONTROLS = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]*$/
+
+test('without a daemon, a broken server holds up neither the list nor another server', LIMIT, async () => {
+  await using desk = await Desk.start()
+  const good = badServer(desk.folder)
+  desk.config(table('good', good.config) + table('broken', badServer(join(desk.folder), 'exits').config))
+  const list = await desk.command(['mcp', 'list'])
+  const text = list.lines.join('\n')
+  assert.match(text, /^good +ready +2 tools/m)
+  assert.match(text, /^broken +restarting .*\n {2}The MCP server broken failed \(it exited with code 7/m)
+  const tools = await desk.command(['mcp', 'tools', 'good', '--json'])
+  assert.deepEqual([tools.code, (tools.json.at(-1)?.['tools'] as unknown[]).length], [0, 2])
+  const call = await desk.command(['mcp', 'call', 'good', 'act', '{"n":4}'])
+  assert.deepEqual([call.code, call.lines.join(''), good.ran('act')], [0, 'act done 4', 1])
+  const missing = await desk.command(['mcp', 'tools', 'nobody'])
+  assert.match(missing.stderr, /No MCP server is called nobody/)
+})
+
+test('nothing that a server says reaches a terminal raw: names, descriptions, results, log lines', LIMIT, async () => {
+  await using desk = await Desk.start()
+  desk.config(table('good', badServer(desk.folder, 'hostile').config))
+  for (const args of [
+    ['mcp', 'tools', 'good'],
+    ['mcp', 'tools', 'good', '--json'],
+    ['mcp', 'call', 'good', 'act'],
+    ['mcp', 'logs', 'good'],
+  ]) {
+    const { lines, stderr } = await desk.command(args)
+    const text = `${lines.join('\n')}\n${stderr}`
+    assert.match(text, /gnp\.exe/)
+    assert.match(text, WITHOUT_CONTROLS, args.join(' '))
+  }
+})
+
+test(
+  'a run without a terminal exits with 4, names the command, and that command finishes the turn',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([act(1), say('all done')])
+    const good = badServer(desk.folder)
+    desk.config(table('good', good.config) + ONLY)
+    const run = await desk.command(['run', 'go', ...isolation])
+    const said = `${run.lines.join('\n')}\n${run.stderr}`
+    const [, session = ''] = /to allow it: breakfall approve (\S+);/.exec(said) ?? assert.fail(said)
+    assert.deepEqual([run.code, good.ran('act')], [4, 0])
+    const listed = await desk.command(['approve'])
+    assert.match(listed.lines.join('\n'), /mcp__good__act \{"n":1\}/)
+    const approved = await desk.command(['approve', session, '--json'])
+    assert.equal(approved.code, 0, approved.stderr)
+    assert.deepEqual([approved.json.at(-1)?.['text'], good.ran('act')], ['all done', 1])
+  },
+)
+
+test('at a terminal, y, a and n answer: once, for the session, and no', { ...LIMIT, skip: !hasTerminals }, async () => {
+  await using desk = await Desk.start([act(1), act(2), act(3), say('all done')])
+  const good = badServer(desk.folder)
+  desk.config(`${table('good', good.config)}${ONLY}[model]\nbaseUrl = "${desk.model.url}"\nname = "any"\n`)
+  const run = desk.place.startInTerminal(['run', 'go'])
+  await run.shown(/"n":1\}[^]*\[y\] allow/)
+  run.press('xn') // keys that come in one read count, and those that mean nothing do not
+  await run.shown(/"n":2\}[^]*\[y\] allow/)
+  run.press('y')
+  await run.shown(/"n":3\}[^]*\[y\] allow/)
+  run.press('a')
+  await run.shown(/all done/)
+  assert.equal(await run.code, 0, run.text())
+  assert.deepEqual(
+    good.lines().filter((line) => line.startsWith('act')),
+    ['act 2', 'act 3'],
+  )
+  const denied = desk.model.received('any').at(1)
+  assert.match(JSON.stringify(denied?.messages), /the user denied it/)
+})
+
+test(
+  'at a terminal, Ctrl-C leaves the question for later: exit 4, and the call has not run',
+  { ...LIMIT, skip: !hasTerminals },
+  async () => {
+    await using desk = await Desk.start([act(1), say('all done')])
+    const good = badServer(desk.folder)
+    desk.config(`${table('good', good.config)}${ONLY}[model]\nbaseUrl = "${desk.model.url}"\nname = "any"\n`)
+    const run = desk.place.startInTerminal(['run', 'go'])
+    await run.shown(/\[y\] allow/)
+    run.press('\u0003')
+    assert.equal(await run.code, 4, run.text())
+    assert.equal(good.ran('act'), 0)
+  },
+)
