@@ -3,7 +3,8 @@
  *
  * I1  The exec starts at most once: starting a known id attaches to it, so after a lost answer, a dropped connection or a killed
  *     daemon, the same exec is found again.
- * I2  A command that started and whose runner or box is gone is `unknown` and never runs again.
+ * I2  A command that started and whose runner or box is gone is `unknown` and never runs again, unless its owner declared that
+ *     running it twice does no harm, and nothing of its output is in the journal.
  * I3  Output continues where the journal ends, by the exec's own seq and offsets: no character twice, none lost.
  */
 import { duration, Fault, isFault } from '@breakfall/faults'
@@ -27,7 +28,9 @@ export async function runBash(
   session: LiveSession,
   call: ToolCall,
   given: ToolArguments['bash'],
+  mayRepeat = false,
 ): Promise<ToolOutcome | GiveUp> {
+  const isRepeatable = (): boolean => mayRepeat && outputOf(session, call) === '' // I2
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
   const limits = backgroundOf(given) ?? { timeoutMs }
   const { runnerId: known, boxReleased = false } = session.data
@@ -55,7 +58,7 @@ export async function runBash(
         if ('background' in limits && isFault(thrown) && thrown.category === 'isolation_unavailable')
           return failedOutcome(thrown.error) // only this call is refused
         if (!isBoxGone(thrown)) throw thrown
-        if (mayHaveStarted) return unknownOutcome('the box that ran it is gone') // I2
+        if (mayHaveStarted && !isRepeatable()) return unknownOutcome('the box that ran it is gone') // I2
         const replaced = await replaceBox(ports, session, client)
         if (isGiveUp(replaced)) return replaced
         if (!replaced.filesKept) return BOX_LOST
@@ -67,8 +70,10 @@ export async function runBash(
       }
       const exit = await followExec(ports, session, client, call, execId)
       if (exit === undefined) throw new Error('an exec that is followed to its end has an exit record')
-      // It certainly never ran, although its id is used up: use the next id, which every later process derives in the same way.
-      if (exit.started === false && mayPass(exit) && run < RUNS_MAX) {
+      // It never ran, or may run again, although its id is used up: use the next id, which every later process derives in the
+      // same way.
+      const isFree = exit.started === false ? mayPass(exit) : exit.cause === 'runner_lost' && isRepeatable()
+      if (isFree && run < RUNS_MAX) {
         run += 1
         continue
       }
@@ -102,6 +107,10 @@ export async function killBash(
 // ---- details, in the order they are used above ----
 
 const RUNS_MAX = 3
+
+/** What the journal has of its output. */
+const outputOf = ({ fold }: LiveSession, { callId }: ToolCall): string =>
+  fold.turn?.calls.find((entry) => entry.callId === callId)?.output ?? ''
 
 /** The next run may succeed: a runner with a full disk refuses it before it gets an id. */
 const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost' || reason === 'no_space'

@@ -1,4 +1,7 @@
-/** Runs a call of one of the user's own tools: a command in the box, with the arguments as JSON on its standard input. */
+/**
+ * Runs a call of one of the user's own tools: a command in the box, with the arguments as JSON on its standard input. A call whose
+ * outcome is lost runs again if the tool is declared pure or idempotent and had printed nothing.
+ */
 import type { CustomToolConfig } from '../options.ts'
 import { customCommand, INPUT_BYTES_MAX } from '../outside/custom-tool.ts'
 import type { ToolCall } from '../turn/state.ts'
@@ -19,5 +22,6 @@ export async function runCustom(
     return failedOutcome(
       `This was not run: its arguments have more than ${INPUT_BYTES_MAX} bytes. Write them to a file.`,
     )
-  return runBash(ports, session, call, { command })
+  const mayRepeat = config.effect === 'pure' || config.effect === 'idempotent'
+  return runBash(ports, session, call, { command }, mayRepeat)
 }
