@@ -6,7 +6,8 @@ import { LIMIT } from '../../test/kit/wait.ts'
 import { badServer } from '../../packages/daemon/test/support/mcp.ts'
 import { ask, say } from '../answers.ts'
 import { hasTerminals, isolation } from '../breakfall.ts'
-import { Desk } from './desk.ts'
+import { startOauthMcp } from '../../packages/mcp/test/oauth-server.ts'
+import { Desk, endedWith, filesWith, serverIsolation } from './desk.ts'
 
 const table = (name: string, { command, args }: { command: string; args: readonly string[] }): string =>
   `[mcp.${name}]\ncommand = ${JSON.stringify(command)}\nargs = ${JSON.stringify(args)}\n`
@@ -99,5 +100,46 @@ test(
     run.press('\u0003')
     assert.equal(await run.code, 4, run.text())
     assert.equal(good.ran('act'), 0)
+  },
+)
+
+test(
+  'a turn at a server that asks for a login waits and names the command; the login continues it, and its tokens stay private',
+  LIMIT,
+  async () => {
+    const oauth = await startOauthMcp()
+    await using desk = await Desk.start([ask([{ tool: 'mcp__s__act', arguments: {} }]), say('all done')])
+    try {
+      desk.config(`[mcp.s]\nurl = "${oauth.url}"\n[policy]\napprove = "never"\n[run]\ntools = ["mcp__s"]\n`)
+      const browser = desk.write(
+        join(desk.place.home, 'browser'),
+        `#!/bin/sh\nexec '${process.execPath}' -e 'fetch(process.argv[1]).then((page) => page.text())' "$1"\n`,
+        0o755,
+      )
+      const up = desk.start(['up', '--json', '--port', '0', ...serverIsolation], {
+        env: { BREAKFALL_LOG: 'debug' },
+      })
+      await up.listening()
+      const run = await desk.run()
+      endedWith(run, 4, 'parked', 'mcp_auth_failed')
+      assert.match(JSON.stringify(run.result), /breakfall mcp login s/)
+      assert.deepEqual(oauth.seen, [], 'the turn has not asked for a token')
+      const login = await desk.command(['mcp', 'login', 's'], { env: { BROWSER: browser } })
+      assert.equal(login.code, 0, login.stderr)
+      const rest = await desk.command(['run', '--session', String(run.result.sessionId), '--json'])
+      assert.equal(rest.json.at(-1)?.['text'], 'all done', rest.stderr)
+      assert.equal(oauth.mcp.seen.filter((method) => method === 'tools/call').length, 1)
+      const exported = await desk.command(['export', String(run.result.sessionId)])
+      const seen = [...up.lines, up.stderr, exported.lines.join('\n'), login.stderr, login.lines.join('\n')].join('\n')
+      for (const secret of oauth.secrets) {
+        assert.ok(!seen.includes(secret), 'a token in a log, an export or an output')
+        for (const file of filesWith(desk.place.home, secret)) assert.match(file, /mcp-logins\/s\.json$/)
+      }
+      const out = await desk.command(['mcp', 'logout', 's'])
+      assert.equal(out.code, 0, out.stderr)
+      assert.deepEqual(filesWith(desk.place.home, oauth.secrets.at(-1) ?? ''), [])
+    } finally {
+      await oauth.close()
+    }
   },
 )

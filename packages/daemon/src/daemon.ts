@@ -246,7 +246,7 @@ async function assemble(
     firstModel: options.firstModel,
   })
   const feeds = new Feeds(store, dice)
-  const outside = new OutsideTools({ stateDir, log, now, limits: options.mcpLimits })
+  const outside = new OutsideTools({ stateDir, log, now, secrets, limits: options.mcpLimits })
   config.onRead = (read) => outside.configure(read)
   outside.configure(config.last)
   const traces = new TurnTraces()

@@ -200,7 +200,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   }),
   mcp_auth_failed: (f) => ({
     happened: `${mcp(f)}${at(f)} rejected the credentials${status(f)}.`,
-    advice: `Set a valid token in the variable that headersEnv of [mcp.${f.name || 'NAME'}] names.`,
+    advice: `Log in with "breakfall mcp login ${f.name || 'NAME'}", or set a valid token in the variable that headersEnv of [mcp.${f.name || 'NAME'}] names.`,
   }),
   mcp_protocol_error: (f) => ({
     happened: `${mcp(f)} sent something that is not MCP${detail(f)}.`,

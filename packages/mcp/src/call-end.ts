@@ -34,6 +34,8 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
   })
   const away: FaultCategory = callee.address === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
   if (call.isCut) return lost(away, 'its response was cut off')
+  const isUnrefreshed = isFault(thrown) && thrown.category === 'mcp_unreachable' && thrown.report.sideEffects === 'none'
+  if (isUnrefreshed) return { kind: 'refused', fault: thrown } // the server refused the token, and there is no new one yet
   if (SdkHttpError.isInstance(thrown)) return httpEnd(thrown, callee)
   if (UnauthorizedError.isInstance(thrown)) return refused('mcp_auth_failed', 'it asks for credentials')
   if (ProtocolError.isInstance(thrown)) {

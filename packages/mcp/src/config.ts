@@ -10,6 +10,8 @@ export type McpServerConfig = {
   readonly url?: string | undefined
   /** Request headers, with their values. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** When the user logged in there. A new login replaces the connection. */
+  readonly login?: string | undefined
   /** The tools to offer. Default: all. */
   readonly tools?: readonly string[] | undefined
   /** The hints of these tools count: all of them, or those listed. Default: none. */

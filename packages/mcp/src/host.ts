@@ -14,6 +14,8 @@ export type McpHostOptions = {
   /** Where the eras of servers and their running processes are recorded. */
   readonly stateDir?: string | undefined
   readonly limits?: Partial<McpLimits> | undefined
+  /** Tokens that are in use, and must not appear anywhere. */
+  readonly onSecrets?: ((secrets: readonly string[]) => void) | undefined
   /** A server changed its state or its tools. */
   readonly onChange?: ((name: string) => void) | undefined
 }
@@ -42,13 +44,14 @@ export class McpHost {
     for (const [name, config] of Object.entries(configs)) {
       if (this.#servers.has(name)) continue
       this.#sweep()
-      const { stateDir, onChange } = this.#options
+      const { stateDir, onChange, onSecrets = () => undefined } = this.#options
       const server = new McpServer({
         name,
         config,
         stateDir,
         eras: this.#eras,
         limits: this.#limits,
+        onSecrets,
         onState: () => onChange?.(name),
       })
       this.#servers.set(name, server)

@@ -5,10 +5,17 @@
  * I2  A lost session is replaced by a new one; nothing that was sent is sent again here.
  */
 import { classify, decide, Fault, isFault, POLICY_DEFAULTS, sleep } from '@breakfall/faults'
-import { SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import {
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client'
 import { boundedFetch } from './bounded-fetch.ts'
 import { dice, isoNow, systemNow } from './clock.ts'
 import { Connection } from './connection.ts'
+import { Bearer } from './login/bearer.ts'
 import { type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
 import type { LinkOptions } from './stdio-link.ts'
 import { Tap } from './tap.ts'
@@ -152,6 +159,7 @@ export class HttpLink implements Link {
     const { name, config, eras, limits, onTools } = this.#options
     const transport = new StreamableHTTPClientTransport(new URL(config.url ?? ''), {
       requestInit: { headers: { ...config.headers } },
+      ...this.#authProvider(),
       fetch: boundedFetch(limits.messageBytesMax),
       reconnectionOptions: {
         initialReconnectionDelay: 250,
@@ -181,8 +189,19 @@ export class HttpLink implements Link {
     }
   }
 
+  /** A header of the user's own comes first. */
+  #authProvider(): { readonly authProvider?: Bearer } {
+    const { config, stateDir, onSecrets } = this.#options
+    const hasHeader = Object.keys(config.headers ?? {}).some((name) => name.toLowerCase() === 'authorization')
+    if (hasHeader || stateDir === undefined) return {}
+    return { authProvider: new Bearer({ ...this.#callee, url: config.url ?? '', stateDir, onSecrets }) }
+  }
+
   #faultOf(thrown: unknown): Fault {
     const context = { boundary: 'mcp', ...this.#callee } as const
+    if (isFault(thrown)) return thrown
+    if (UnauthorizedError.isInstance(thrown))
+      return new Fault('mcp_auth_failed', { cause: thrown, facts: this.#callee })
     if (SdkHttpError.isInstance(thrown)) {
       const response = { status: thrown.status, body: thrown.data['text'] }
       return classify(thrown, { ...context, response })

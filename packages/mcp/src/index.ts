@@ -2,6 +2,7 @@
 export { type CallEnd } from './call-end.ts'
 export { type McpLimits, type McpServerConfig } from './config.ts'
 export { McpHost, type McpHostOptions } from './host.ts'
+export { logIn } from './login/log-in.ts'
 export { type McpState } from './link.ts'
 export { McpServer, type McpStatus, type ToolCallOptions, type ToolCallRequest } from './server.ts'
 export { type McpTool } from './tool.ts'

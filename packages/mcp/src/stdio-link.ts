@@ -26,8 +26,9 @@ export type LinkOptions = {
   readonly config: McpServerConfig
   readonly eras: Eras
   readonly limits: McpLimits
-  /** Folder in which running children are recorded. */
+  /** Folder in which running children and logins are recorded. */
   readonly stateDir: string | undefined
+  readonly onSecrets: (secrets: readonly string[]) => void
   readonly onTools: (list: ToolList) => void
   readonly onState: () => void
 }

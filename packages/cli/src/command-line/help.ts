@@ -66,6 +66,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   'mcp call': ['breakfall mcp call files read_file \'{"path":"/tmp/a"}\''],
   'mcp logs': ['breakfall mcp logs files'],
   'mcp restart': ['breakfall mcp restart files'],
+  'mcp login': [
+    'breakfall mcp login docs',
+    'breakfall mcp login docs --print             over SSH: open the page yourself',
+  ],
+  'mcp logout': ['breakfall mcp logout docs'],
   'mcp import': ['breakfall mcp import ~/.config/agent/mcp.json   a file with "mcpServers"'],
   rm: ['breakfall rm 0198c2a4-91e0 0198c2a5-03b1'],
   prune: [

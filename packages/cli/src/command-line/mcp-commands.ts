@@ -1,6 +1,7 @@
-/** The commands about servers of tools: `mcp list`, `tools`, `call`, `logs`, `restart`, `import`. */
+/** The commands about servers of tools: `mcp list`, `tools`, `call`, `logs`, `restart`, `login`, `logout`, `import`. */
 import type { Command } from 'commander'
 import { EXIT_CODES } from '@breakfall/faults'
+import type { LoginOptions } from '../commands/mcp-login.ts'
 import type { Context } from '../context.ts'
 import { type CommonOptions, contextFor } from './context.ts'
 import { helpOf } from './help.ts'
@@ -10,18 +11,18 @@ export function addMcpCommands(program: Command, done: (exitCode: number) => voi
   const add = (
     spec: string,
     about: string,
-    act: (context: Context, args: readonly string[]) => Promise<number | void>,
+    act: (context: Context, args: readonly string[], options: LoginOptions) => Promise<number | void>,
+    more: (command: Command) => Command = (command) => command,
   ): void => {
     const [name = ''] = spec.split(' ')
-    const made = mcp
-      .command(spec)
+    const made = more(mcp.command(spec))
       .description(about)
       .option('--json', 'machine-readable lines on stdout')
       .option('--state-dir <dir>', 'where sessions and journals are kept')
       .addHelpText('after', helpOf(`mcp ${name}`))
     made.action(async () => {
       const context = contextFor(made.opts<CommonOptions>())
-      done((await act(context, made.args)) ?? EXIT_CODES.finished)
+      done((await act(context, made.args, made.opts<LoginOptions>())) ?? EXIT_CODES.finished)
       context.out.end()
     })
   }
@@ -44,6 +45,22 @@ export function addMcpCommands(program: Command, done: (exitCode: number) => voi
   add('restart <server>', 'restart a server, or connect to it again', async (context, [name = '']) => {
     const { mcpRestart } = await import('../commands/mcp.ts')
     await mcpRestart(context, name)
+  })
+  add(
+    'login <server>',
+    'log in at a server that asks for it (OAuth)',
+    async (context, [name = ''], options) => {
+      const { mcpLogin } = await import('../commands/mcp-login.ts')
+      await mcpLogin(context, name, options)
+    },
+    (command) =>
+      command
+        .option('--client-id <id>', 'the id that the server gave you, if it does not register clients itself')
+        .option('--print', 'only print the page, and do not open a browser'),
+  )
+  add('logout <server>', 'forget the login at a server', async (context, [name = '']) => {
+    const { mcpLogout } = await import('../commands/mcp-login.ts')
+    await mcpLogout(context, name)
   })
   add('import <file>', 'add the servers of a JSON file to your configuration', async (context, [file = '']) => {
     const { mcpImport } = await import('../commands/mcp-import.ts')

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
-import type { McpServer } from '@breakfall/mcp'
+import type { McpServer, McpServerConfig } from '@breakfall/mcp'
 import type { McpCalled, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 
@@ -33,11 +33,7 @@ export async function withServer<T>(
   name: string,
   act: (server: McpServer) => Promise<T>,
 ): Promise<T> {
-  const config = Object.hasOwn(outside.mcp, name) ? outside.mcp[name] : undefined
-  if (config === undefined) {
-    const error = `No MCP server is called ${name}; [mcp.NAME] in your config.toml defines one`
-    throw new Fault('not_found', { error })
-  }
+  const config = configOf(outside.mcp, name)
   const { McpHost } = await import('@breakfall/mcp')
   const host = new McpHost({ stateDir })
   try {
@@ -49,6 +45,14 @@ export async function withServer<T>(
   } finally {
     await host.stop()
   }
+}
+
+/** Throws if the configuration does not define it. */
+export function configOf(servers: Config['outside']['mcp'], name: string): McpServerConfig {
+  const config = Object.hasOwn(servers, name) ? servers[name] : undefined
+  if (config !== undefined) return config
+  const error = `No MCP server is called ${name}; [mcp.NAME] in your config.toml defines one`
+  throw new Fault('not_found', { error })
 }
 
 export async function calledHere(server: McpServer, tool: string, given: Record<string, unknown>): Promise<McpCalled> {

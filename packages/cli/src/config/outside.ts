@@ -13,10 +13,19 @@ export type OutsideSetting = {
   readonly unset: readonly { readonly server: string; readonly variable: string }[]
 }
 
-export function resolveOutside({ mcp = {}, tools = {} }: Config, env: Env): OutsideSetting {
+/** `loginAt`: when the user logged in at a server, if that is stored. */
+export function resolveOutside(
+  { mcp = {}, tools = {} }: Config,
+  env: Env,
+  loginAt: (name: string, url: string) => string | undefined,
+): OutsideSetting {
   const servers = Object.entries(mcp)
+  const withLogin = (name: string, server: McpServerConfig): McpServerConfig => {
+    const login = server.url === undefined ? undefined : loginAt(name, server.url)
+    return login === undefined ? server : { ...server, login }
+  }
   return {
-    mcp: Object.fromEntries(servers.map(([name, table]) => [name, serverOf(table, env)])),
+    mcp: Object.fromEntries(servers.map(([name, table]) => [name, withLogin(name, serverOf(table, env))])),
     tools,
     unset: servers.flatMap(([server, { headersEnv = {} }]) =>
       Object.values(headersEnv).flatMap((variable) => ((env[variable] ?? '') === '' ? [{ server, variable }] : [])),

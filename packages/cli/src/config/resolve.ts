@@ -12,6 +12,7 @@ import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
 import { type BoxSetting, resolveBox } from './box.ts'
 import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
+import { readLogin } from '@breakfall/mcp/logins'
 import { type OutsideSetting, resolveOutside } from './outside.ts'
 import { defaultStateDir } from './paths.ts'
 import { configuredProviders, type ConfiguredProvider } from './providers.ts'
@@ -72,6 +73,7 @@ export type ResolvedConfig = {
 export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Credentials = {}): ResolvedConfig {
   const { config } = loaded
   const providers = configuredProviders(loaded, env, credentials)
+  const stateDir = config.daemon?.stateDir ?? defaultStateDir(env)
   return {
     model: resolveModel(loaded, providers, env),
     providers,
@@ -79,7 +81,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     fallbacks: fallbackModels(config, providers, env),
     runner: resolveRunner(config),
     daemon: resolveDaemon(env),
-    stateDir: config.daemon?.stateDir ?? defaultStateDir(env),
+    stateDir,
     port: config.daemon?.port,
     store: resolveStore(config),
     fleet: config.fleet ?? {},
@@ -90,7 +92,7 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     retention: config.retention,
     otlpEndpoint: config.telemetry?.otlpEndpoint,
     box: resolveBox(config, env),
-    outside: resolveOutside(config, env),
+    outside: resolveOutside(config, env, (name, url) => readLogin(stateDir, name, url)?.loggedInAt),
     runTools: config.run?.tools,
     gateway: { upstream: config.gateway?.upstream ?? config.model?.baseUrl, hold: config.gateway?.hold },
     logLevel: env['BREAKFALL_LOG'],

@@ -7,12 +7,14 @@ import type { McpHost, McpLimits, McpServer, McpServerConfig, McpTool } from '@b
 import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { CustomToolConfig, LiveConfig } from '../options.ts'
+import type { Secrets } from '../secrets.ts'
 
 export type MissingTools = { readonly server: string; readonly because: string }
 
 export class OutsideTools {
   readonly #stateDir: string
   readonly #log: Logger
+  readonly #secrets: Pick<Secrets, 'set'>
   readonly #limits: Partial<McpLimits> | undefined
   #configs: Readonly<Record<string, McpServerConfig>> = {}
   #custom: Readonly<Record<string, CustomToolConfig>> = {}
@@ -25,12 +27,14 @@ export class OutsideTools {
   constructor(parts: {
     readonly stateDir: string
     readonly log: Logger
+    readonly secrets: Pick<Secrets, 'set'>
     readonly now: () => number
     readonly limits?: Partial<McpLimits> | undefined
   }) {
     this.#stateDir = parts.stateDir
     this.#since = new Date(parts.now()).toISOString()
     this.#log = parts.log
+    this.#secrets = parts.secrets
     this.#limits = parts.limits
   }
 
@@ -116,6 +120,7 @@ export class OutsideTools {
     this.#host = new McpHost({
       stateDir: this.#stateDir,
       limits: this.#limits,
+      onSecrets: (secrets) => this.#secrets.set(secrets),
       onChange: (name) => {
         this.#version += 1
         const status = this.#host?.server(name)?.status
