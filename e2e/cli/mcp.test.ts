@@ -14,7 +14,7 @@ const table = (name: string, { command, args }: { command: string; args: readonl
 
 const act = (n: number) => ask([{ tool: 'mcp__good__act', arguments: { n } }])
 const ONLY = '[run]\ntools = ["mcp__good"]\n'
-const WITHOUT_CONTROLS = /^[^\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]*$/
+const CONTROLS = /(?![\n\t])\p{Cc}|\u202e/u
 
 test('without a daemon, a broken server holds up neither the list nor another server', LIMIT, async () => {
   await using desk = await Desk.start()
@@ -25,7 +25,7 @@ test('without a daemon, a broken server holds up neither the list nor another se
   assert.match(text, /^good +ready +2 tools/m)
   assert.match(text, /^broken +restarting .*\n {2}The MCP server broken failed \(it exited with code 7/m)
   const tools = await desk.command(['mcp', 'tools', 'good', '--json'])
-  assert.deepEqual([tools.code, (tools.json.at(-1)?.['tools'] as unknown[]).length], [0, 2])
+  assert.match(tools.lines.at(-1) ?? '', /"mcp__good__act".*"mcp__good__look"/)
   const call = await desk.command(['mcp', 'call', 'good', 'act', '{"n":4}'])
   assert.deepEqual([call.code, call.lines.join(''), good.ran('act')], [0, 'act done 4', 1])
   const missing = await desk.command(['mcp', 'tools', 'nobody'])
@@ -44,7 +44,7 @@ test('nothing that a server says reaches a terminal raw: names, descriptions, re
     const { lines, stderr } = await desk.command(args)
     const text = `${lines.join('\n')}\n${stderr}`
     assert.match(text, /gnp\.exe/)
-    assert.match(text, WITHOUT_CONTROLS, args.join(' '))
+    assert.doesNotMatch(text, CONTROLS, args.join(' '))
   }
 })
 

@@ -73,7 +73,11 @@ export class Approvals implements Disposable {
   async #ask(question: SessionEventOf<'approval-requested'>): Promise<void> {
     let isShown = false
     const onKeys = (data: Buffer): void => {
-      const key = [...data.toString().toLowerCase()].find((char) => char === CTRL_C || KEYS[char] !== undefined)
+      const key = data
+        .toString()
+        .toLowerCase()
+        .split('')
+        .find((char) => char === CTRL_C || KEYS[char] !== undefined)
       if (!isShown || key === undefined) return
       const decision = KEYS[key]
       this.#stopListening?.()
