@@ -3,8 +3,10 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Api } from '../../packages/daemon/test/support/api.ts'
 import { type Script, startScriptedModel } from '../../packages/daemon/test/support/scripted-model.ts'
+import { type HoldingProxy, holdingProxy } from '../../test/kit/holding-proxy.ts'
 import { type Database, newDatabase } from '../../test/kit/postgres.ts'
 import type { Program } from '../../test/kit/program.ts'
+import { TcpProxy } from '../../test/kit/tcp-proxy.ts'
 import { eventually } from '../../test/kit/wait.ts'
 import { hasSandbox, Place } from '../breakfall.ts'
 
@@ -18,6 +20,17 @@ export type FleetDaemon = {
   readonly bootId: string
 }
 
+/** A daemon with proxies between it and everything that it uses. */
+export type ProxiedDaemon = FleetDaemon & { readonly toStore: TcpProxy; readonly toRunner: HoldingProxy }
+
+type RigParts = {
+  readonly stack: AsyncDisposableStack
+  readonly database: Database
+  readonly env: Readonly<Record<string, string>>
+  readonly workspace: string
+  readonly runner: { readonly url: string; readonly tokenFile: string }
+}
+
 export class FleetRig implements AsyncDisposable {
   readonly database: Database
   readonly workspace: string
@@ -27,9 +40,9 @@ export class FleetRig implements AsyncDisposable {
   readonly #token = 'fleet-test-token-0123456789abcdef'
   readonly #places = new Map<string, Place>()
 
-  static async start(script: Script): Promise<FleetRig> {
+  static async start(script: Script, own?: Promise<Database>): Promise<FleetRig> {
     const stack = new AsyncDisposableStack()
-    const database = await newDatabase()
+    const database = await (own ?? newDatabase())
     stack.defer(() => database.close())
     const model = await startScriptedModel(script)
     stack.defer(() => model.close())
@@ -45,13 +58,7 @@ export class FleetRig implements AsyncDisposable {
     return new FleetRig({ stack, database, env, workspace, runner: { url: String(url), tokenFile } })
   }
 
-  constructor(parts: {
-    stack: AsyncDisposableStack
-    database: Database
-    env: Readonly<Record<string, string>>
-    workspace: string
-    runner: { readonly url: string; readonly tokenFile: string }
-  }) {
+  constructor(parts: RigParts) {
     this.database = parts.database
     this.workspace = parts.workspace
     this.#stack = parts.stack
@@ -59,8 +66,12 @@ export class FleetRig implements AsyncDisposable {
     this.#runner = parts.runner
   }
 
-  /** A daemon of this name; the same name again is a restart in the same folder. */
-  async daemon(name: string, flags: readonly string[] = []): Promise<FleetDaemon> {
+  /** A daemon of this name; the same name again is a restart in the same folder. The last of two equal flags counts. */
+  async daemon(
+    name: string,
+    flags: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<FleetDaemon> {
     const place = this.#places.get(name) ?? this.#stack.use(new Place())
     this.#places.set(name, place)
     mkdirSync(place.stateDir, { recursive: true, mode: 0o700 })
@@ -68,11 +79,26 @@ export class FleetRig implements AsyncDisposable {
     writeFileSync(tokenFile, `${this.#token}\n`, { mode: 0o600 })
     const shared = ['--store', this.database.url, '--name', name, '--lease-ms', String(LEASE_MS)]
     const runner = ['--runner', this.#runner.url, '--runner-token-file', this.#runner.tokenFile]
-    const program = place.start(['up', '--json', '--port', '0', '--quiet', ...shared, ...runner, ...flags], this.#env)
+    const args = ['up', '--json', '--port', '0', '--quiet', ...shared, ...runner, ...flags]
+    const program = place.start(args, { ...this.#env, ...env })
     const { url, bootId } = await program.listening()
     const api = new Api({ url: String(url), token: this.#token })
-    await eventually(`${name} is ready`, async () => (await api.call('GET', '/v1/ready')).status === 200 || undefined)
+    await this.ready({ name, api })
     return { name, api, place, program, bootId: String(bootId) }
+  }
+
+  async proxied(name: string, flags: readonly string[] = []): Promise<ProxiedDaemon> {
+    const url = new URL(this.database.url)
+    const toStore = this.#stack.use(await TcpProxy.start(Number(url.port)))
+    url.port = String(toStore.port)
+    const toRunner = await holdingProxy(this.#runner.url)
+    this.#stack.defer(() => toRunner.close())
+    const daemon = await this.daemon(name, ['--store', url.href, '--runner', toRunner.url, ...flags])
+    return { ...daemon, toStore, toRunner }
+  }
+
+  async ready({ name, api }: Pick<FleetDaemon, 'name' | 'api'>): Promise<void> {
+    await eventually(`${name} is ready`, async () => (await api.call('GET', '/v1/ready')).status === 200)
   }
 
   /** How often each tool ran, as the commands themselves noted it. */

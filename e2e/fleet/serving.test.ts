@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isTerminal, type SessionEvent } from '@breakfall/wire'
-import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
 import { eventually } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
+import { sameEverywhere } from './agreement.ts'
 import { type FleetDaemon, FleetRig } from './rig.ts'
 
 /** The prompt is the command of the one tool call; `talk` needs no tool. */
@@ -25,20 +24,6 @@ const [a, b, c] = await Promise.all(['a', 'b', 'c'].map((name) => rig.daemon(nam
 assert.ok(a !== undefined && b !== undefined && c !== undefined)
 
 const inShared = { box: { workspace: rig.workspace } }
-
-/** The same events from every daemon, one end, no gap. */
-async function sameEverywhere(
-  daemons: readonly FleetDaemon[],
-  sessionId: string,
-  turnId: string,
-): Promise<SessionEvent[]> {
-  const tails = await Promise.all(daemons.map(({ api }) => api.ended(sessionId, turnId)))
-  for (const tail of tails) assert.deepEqual(tail, tails[0])
-  const events = tails[0] ?? []
-  assertNoGap(events)
-  assert.equal(events.filter((event) => isTerminal(event) && event.turnId === turnId).length, 1)
-  return events
-}
 
 test('1: created at one daemon, prompted at another, read at a third: all three have the same events', async () => {
   const { id } = await a.api.session(inShared)

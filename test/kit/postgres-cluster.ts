@@ -27,14 +27,41 @@ export type Cluster = {
 
 /** `flags` are settings: `max_connections=20`. The folder must not exist yet. */
 export async function startCluster(folder: string, flags: readonly string[] = []): Promise<Cluster> {
+  const bin = await newFolder(folder)
+  await initialise(bin, folder)
+  return serve({ bin, folder, flags, port: await closedPort() })
+}
+
+/** A primary and a standby of the same cluster, which has the primary's commits from `127.0.0.1:replicaOf(primary's port)`. */
+export async function startPair(
+  folder: string,
+  replicaOf: (primaryPort: number) => Promise<number>,
+): Promise<{ primary: Cluster; standby: Cluster }> {
+  const bin = await newFolder(folder)
+  const [first, second] = [join(folder, 'first'), join(folder, 'second')]
+  await run('mkdir', [first, second], asNobody)
+  await initialise(bin, first)
+  await run('cp', ['-a', join(first, 'data'), second], asNobody) // nothing has been written yet: a copy is a backup
+  await run('touch', [join(second, 'data', 'standby.signal')], asNobody)
+  const primary = await serve({ bin, folder: first, flags: [], port: await closedPort() })
+  const from = `primary_conninfo=host=127.0.0.1 port=${await replicaOf(primary.port)} user=postgres application_name=second`
+  const retry = 'wal_retrieve_retry_interval=100ms'
+  const standby = await serve({ bin, folder: second, flags: [from, retry], port: await closedPort() })
+  return { primary, standby }
+}
+
+async function newFolder(folder: string): Promise<string> {
   mkdirSync(folder, { recursive: true })
   if ('uid' in asNobody) chownSync(folder, NOBODY, NOBODY)
-  const bin = await binaries(folder)
-  const data = join(folder, 'data')
-  const env = { ...process.env, LC_ALL: 'C' }
+  return binaries(folder)
+}
+
+const ENV = { ...process.env, LC_ALL: 'C' }
+
+async function initialise(bin: string, folder: string): Promise<void> {
   const init = [
     '-D',
-    data,
+    join(folder, 'data'),
     '-U',
     'postgres',
     '--auth=trust',
@@ -43,14 +70,18 @@ export async function startCluster(folder: string, flags: readonly string[] = []
     '--locale=C',
     '--no-instructions',
   ]
-  await run(join(bin, 'initdb'), init, { ...asNobody, env, cwd: folder })
-  const port = await closedPort()
+  await run(join(bin, 'initdb'), init, { ...asNobody, env: ENV, cwd: folder })
+}
+
+async function serve(parts: { bin: string; folder: string; flags: readonly string[]; port: number }): Promise<Cluster> {
+  const { bin, folder, flags, port } = parts
   const settings = [...SETTINGS, `unix_socket_directories=${folder}`, ...flags].flatMap((setting) => ['-c', setting])
+  const args = ['-D', join(folder, 'data'), '-h', '127.0.0.1', '-p', String(port), ...settings]
   let server: ReturnType<typeof spawn> | undefined
   const start = async (): Promise<void> => {
-    const child = spawn(join(bin, 'postgres'), ['-D', data, '-h', '127.0.0.1', '-p', String(port), ...settings], {
+    const child = spawn(join(bin, 'postgres'), args, {
       ...asNobody,
-      env,
+      env: ENV,
       cwd: folder,
       stdio: ['ignore', 'ignore', 'pipe'],
     })
@@ -59,7 +90,7 @@ export async function startCluster(folder: string, flags: readonly string[] = []
     child.stderr.on('data', (bytes: Buffer) => (said = (said + bytes.toString()).slice(-20_000)))
     await eventually('PostgreSQL accepts connections', () => {
       if (child.exitCode !== null) throw new Error(`PostgreSQL ended: ${said}`)
-      return said.includes('database system is ready to accept connections')
+      return /database system is ready to accept (?:read-only )?connections/.test(said)
     })
   }
   await start()

@@ -9,6 +9,8 @@ export class TcpProxy implements AsyncDisposable {
   up: Flow = 'pass'
   down: Flow = 'pass'
   delayMs = 0
+  /** The port behind it, for new connections. */
+  target: number
   /** Cuts the connection instead of passing on the server's answer to a question that contains this. Returns whether to. */
   cutAnswerTo: ((question: string) => boolean) | undefined
   readonly #server: TcpServer
@@ -16,13 +18,14 @@ export class TcpProxy implements AsyncDisposable {
   readonly #held: { to: Socket; bytes: Buffer }[] = []
 
   static async start(port: number): Promise<TcpProxy> {
-    const server = await startTcpServer((client) => proxy.accept(client, port))
-    const proxy = new TcpProxy(server)
+    const server = await startTcpServer((client) => proxy.accept(client))
+    const proxy = new TcpProxy(server, port)
     return proxy
   }
 
-  constructor(server: TcpServer) {
+  constructor(server: TcpServer, target: number) {
     this.#server = server
+    this.target = target
   }
 
   get port(): number {
@@ -36,6 +39,14 @@ export class TcpProxy implements AsyncDisposable {
     for (const { to, bytes } of this.#held.splice(0)) to.write(bytes)
   }
 
+  /** Lets everything pass again. Connections that lost bytes cannot be used any more, so all of them end. */
+  heal(): void {
+    this.up = 'pass'
+    this.down = 'pass'
+    this.#held.length = 0
+    this.cut()
+  }
+
   /** Ends every connection. */
   cut(): void {
     for (const pair of this.#pairs) for (const socket of pair) socket.destroy()
@@ -46,8 +57,8 @@ export class TcpProxy implements AsyncDisposable {
     await this.#server.close()
   }
 
-  accept(client: Socket, port: number): void {
-    const server = connect(port, '127.0.0.1')
+  accept(client: Socket): void {
+    const server = connect(this.target, '127.0.0.1')
     const pair = [client, server] as const
     let isCutting = false
     this.#pairs.add(pair)

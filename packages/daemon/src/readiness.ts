@@ -6,11 +6,8 @@ export async function readiness(
   store: Store,
   { hasRunner, isClosing }: { readonly hasRunner: boolean; readonly isClosing: boolean },
 ): Promise<DaemonReady> {
-  const journal = await store.listSessions({ limit: 1 }).then(
-    () => 'ok',
-    () => 'failed', // the caller that hit the problem logged the reason
-  )
   const isHeld = store.lease.isHeld()
+  const journal = store.isShared ? (isHeld ? 'ok' : 'failed') : await journalState(store)
   const checks = {
     journal,
     runner: hasRunner ? 'ok' : 'not_connected',
@@ -21,3 +18,12 @@ export async function readiness(
   }
   return { status: journal === 'ok' && isHeld && !isClosing ? 'ready' : 'not_ready', checks }
 }
+
+// ---- details ----
+
+/** A shared store is not asked: its lease says whether it answers, and a load balancer must not wait for a database that is away. */
+const journalState = (store: Store): Promise<'ok' | 'failed'> =>
+  store.listSessions({ limit: 1 }).then(
+    () => 'ok',
+    () => 'failed', // the caller that hit the problem logged the reason
+  )

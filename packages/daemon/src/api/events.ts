@@ -7,7 +7,7 @@
 import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom, type SseFrame, type StreamNotice } from '@breakfall/wire'
 import { type RequestContext, SseResponse } from '@breakfall/wire/node'
-import type { Feed, FedEvent } from '../engine/feed.ts'
+import { type Feed, type FedEvent, REWOUND } from '../engine/feed.ts'
 import type { SessionReading } from '../engine/loader.ts'
 import type { DaemonLimits } from '../options.ts'
 
@@ -40,6 +40,7 @@ export async function streamEvents(
       return closeSlow(context, sse, limits.readerLingerMs)
     }
   }
+  if (session.feed.ended === REWOUND) sse.send(notice('reset', REWOUND)) // what this reader has is not the journal any more
   if (session.feed.ended !== undefined) sse.send(notice('closed', session.feed.ended))
   sse.end()
 }

@@ -17,6 +17,7 @@ import {
 import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, newId } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { SessionReading } from '../engine/loader.ts'
+import { REWOUND } from '../engine/feed.ts'
 import type { Sessions } from '../engine/sessions.ts'
 import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits } from '../options.ts'
@@ -263,6 +264,7 @@ class Connection {
       }
     }
     if (session.feed.ended !== undefined && !signal.aborted) {
+      if (session.feed.ended === REWOUND) void this.#send({ reset: { sessionId: session.id, reason: REWOUND } })
       void this.#send({ closed: { sessionId: session.id, reason: session.feed.ended } })
     }
   }

@@ -17,6 +17,9 @@ const PAGE_EVENTS = 128
 const PAGE_CHARS_MAX = 256 * 1024 // the most that a reader that has stopped reading holds in our memory
 const LARGE_CHARS = 16 * 1024
 
+/** Why a feed ends whose last events a failover of the store lost. */
+export const REWOUND = 'journal_rewound'
+
 /** An event as readers get it. Encoded once: a thousand readers share the same bytes, however large the event is. */
 export class FedEvent {
   readonly seq: number
@@ -125,6 +128,10 @@ export class Feed {
     let seq = after
     let notify = (): void => undefined
     const wake = (): void => notify()
+    const woken = (): Promise<void> =>
+      new Promise((resolve) => {
+        notify = resolve
+      })
     this.#wakeups.add(wake)
     if (this.#wakeups.size === 1) this.#on.onFirstReader?.()
     signal.addEventListener('abort', wake)
@@ -132,16 +139,20 @@ export class Feed {
       while (!signal.aborted) {
         if (seq < this.#head) {
           const page = this.#hold(await this.#page(seq))
-          seq = page.at(-1)?.seq ?? seq
+          const last = page.at(-1)
+          if (last === undefined) {
+            if (this.#ended !== undefined) return // a failover of the store lost them
+            await woken()
+            continue
+          }
+          seq = last.seq
           try {
             yield page
           } finally {
             this.#release(page)
           }
         } else if (this.#ended === undefined) {
-          await new Promise<void>((resolve) => {
-            notify = resolve
-          })
+          await woken()
         } else return
       }
     } finally {

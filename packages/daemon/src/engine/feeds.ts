@@ -6,7 +6,7 @@
  * I2  A feed that no one reads, of a session that this daemon does not own, is dropped.
  */
 import type { Store } from '../store/store.ts'
-import { Feed } from './feed.ts'
+import { Feed, REWOUND } from './feed.ts'
 import { Follower } from './follower.ts'
 
 type Journal = { readonly id: string; readonly journal: string; readonly lastSeq: number }
@@ -29,7 +29,7 @@ export class Feeds {
       known.advanceTo(row.lastSeq)
       return known // I1
     }
-    known?.end('journal_rewound')
+    known?.end(REWOUND)
     const feed: Feed = new Feed(this.#store, row, {
       onFirstReader: () => this.#update(row.id, feed),
       onLastReader: () => this.#update(row.id, feed),

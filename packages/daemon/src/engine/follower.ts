@@ -5,7 +5,7 @@
  * I1  Hints only make it faster: without any, a reader is at most one poll behind.
  */
 import type { Store } from '../store/store.ts'
-import type { Feed } from './feed.ts'
+import { type Feed, REWOUND } from './feed.ts'
 import { Poll } from './poll.ts'
 
 export class Follower {
@@ -68,7 +68,7 @@ export class Follower {
         const head = heads.get(id)
         if (feed === undefined) continue
         if (head === undefined) feed.end('session_deleted')
-        else if (head.journal !== feed.journal) feed.end('journal_rewound')
+        else if (head.journal !== feed.journal) feed.end(REWOUND)
         else feed.advanceTo(head.lastSeq)
       }
     } catch {

@@ -32,7 +32,7 @@ import { reduce } from '../turn/reduce.ts'
 import { faultNotesOf } from '../turn/seen-faults.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
-import type { Feed } from './feed.ts'
+import { type Feed, REWOUND } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
@@ -187,11 +187,12 @@ export class LiveSession {
       this.#ports.log.warn({ sessionId: this.id, epoch: this.#row.epoch }, 'another daemon has taken over the session')
       return
     }
-    this.#ports.feeds.end(this.id, fault.category)
     this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
-    if (fault.category !== 'journal_corrupt') return
+    if (fault.category !== 'journal_corrupt') return this.#ports.feeds.end(this.id, fault.category)
     const { report } = quarantinedFault(fault)
     await this.#store.quarantine(this.id, report)
+    const isRewound = (await this.#store.heads([this.id]))[0]?.journal !== this.#row.journal
+    this.#ports.feeds.end(this.id, this.#store.isShared && isRewound ? REWOUND : fault.category)
     this.#row = { ...this.#row, quarantined: report }
     this.#ports.onChange(this.id)
   }

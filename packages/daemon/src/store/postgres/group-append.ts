@@ -6,6 +6,7 @@
  * I2  A repeated append is recognised by the hash of its last event, which covers everything before it.
  * I3  What such a look finds is believed only after another commit of ours: a commit that waited for its standby when its connection
  *     ended is visible, and a failover can still lose it.
+ * I5  A journal that a failover made shorter gets its missing events again, before anything else is appended to it.
  * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail.
  */
 import { performance } from 'node:perf_hooks'
@@ -14,11 +15,13 @@ import { Fault } from '@breakfall/faults'
 import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
+import type { JournalEnd } from './acknowledged.ts'
 import { appendStatement, type Hashed, isAlone } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 import { conflictIn, pgFault, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
-import { missedAppends, type Verdict } from './missed-append.ts'
+import { lost, missedAppends, type Verdict } from './missed-append.ts'
+import type { Restored } from './rewind.ts'
 
 const SESSIONS_MAX = 1_000
 const CHARS_MAX = 4 * 1024 * 1024
@@ -28,6 +31,10 @@ export type GroupAppendParts = {
   readonly connection: Connection
   /** For the commit of I3. */
   readonly barrier: (connection: Connection) => Promise<unknown>
+  /** I5 */
+  readonly restore: (connection: Connection, sessionId: string, end: JournalEnd) => Promise<Restored>
+  /** What its writers are told otherwise. */
+  readonly gone: (sessionId: string, lastSeq: number) => Fault
   readonly onCommit: (appends: readonly Hashed[], ms: number) => void
 }
 
@@ -128,6 +135,7 @@ export class GroupAppend {
         const { text, values } = appendStatement(hashed)
         const rows = await this.#parts.connection.query(text, values)
         const missing = await this.#settle(batch, hashed, new Set(rows.map(sessionIdIn)))
+        if (missing === 'again') continue
         this.#parts.onCommit(
           hashed.filter(({ append }) => !missing.has(append.sessionId)),
           performance.now() - from,
@@ -185,19 +193,21 @@ export class GroupAppend {
     return new Map(rows.map((row) => [sessionIdIn(row), textIn(row, 'hash')]))
   }
 
-  /** Answers everyone. Returns the sessions whose append was refused. */
+  /** Answers everyone. Returns the sessions whose append was refused; `again`: nobody was answered, and the batch may succeed now. */
   async #settle(
     batch: readonly Waiting[],
     hashed: readonly Hashed[],
     written: ReadonlySet<string>,
-  ): Promise<ReadonlySet<string>> {
+  ): Promise<ReadonlySet<string> | 'again'> {
     const missed = hashed.filter(({ append }) => !written.has(append.sessionId))
     const verdicts: ReadonlyMap<string, Verdict> =
       missed.length === 0 ? new Map() : await missedAppends(this.#parts.connection, missed) // I2
-    if ([...verdicts.values()].includes('written')) await this.#parts.barrier(this.#parts.connection) // I3
+    const judged = await this.#restored(verdicts)
+    if (judged === 'again') return judged
+    if ([...judged.values()].includes('written')) await this.#parts.barrier(this.#parts.connection) // I3
     const refused = new Set<string>()
     for (const [index, { append, resolve, reject }] of batch.entries()) {
-      const verdict = written.has(append.sessionId) ? 'written' : verdicts.get(append.sessionId)
+      const verdict = written.has(append.sessionId) ? 'written' : judged.get(append.sessionId)
       if (verdict === 'written') {
         const head = append.events.length > 0 ? hashed[index]?.head : this.#ends.get(append.sessionId)?.hash
         const lastSeq = append.after + append.events.length
@@ -210,6 +220,24 @@ export class GroupAppend {
       }
     }
     return refused
+  }
+
+  /** I5 */
+  async #restored(verdicts: ReadonlyMap<string, Verdict>): Promise<ReadonlyMap<string, 'written' | Fault> | 'again'> {
+    const { connection, restore, gone } = this.#parts
+    const judged = new Map<string, 'written' | Fault>()
+    let isRestored = false
+    for (const [sessionId, verdict] of verdicts) {
+      if (verdict === 'written' || verdict instanceof Fault) {
+        judged.set(sessionId, verdict)
+        continue
+      }
+      const { lastSeq } = verdict.rewoundTo
+      const restored = await restore(connection, sessionId, verdict.rewoundTo)
+      if (restored === 'restored') isRestored = true
+      else judged.set(sessionId, restored === 'gone' ? gone(sessionId, lastSeq) : lost(`the journal is at ${lastSeq}`))
+    }
+    return isRestored ? 'again' : judged
   }
 }
 

@@ -26,6 +26,7 @@ export class PgHints implements Hints {
   readonly #gathered = new Set<string>()
   readonly #timers: readonly NodeJS.Timeout[]
   #gathering: NodeJS.Timeout | undefined
+  #again: NodeJS.Timeout | undefined
   #isUp = false
   #isListening = false
   #isClosed = false
@@ -125,10 +126,13 @@ export class PgHints implements Hints {
     this.#isListening = false
     if (this.#isUp) this.#lost += 1
     this.#isUp = false
-    if (!this.#isClosed) setTimeout(() => this.#echo(), ECHO_WAIT_MS).unref()
+    if (this.#isClosed) return
+    this.#again ??= setTimeout(() => this.#echo(), ECHO_WAIT_MS).unref() // one, however many hints were not sent
   }
 
   #echo(): void {
+    clearTimeout(this.#again)
+    this.#again = undefined
     void this.#notify({ kind: 'echo' }).then((isSent) => {
       if (!isSent) return
       const timer = setTimeout(() => this.#fall(), ECHO_WAIT_MS)

@@ -6,7 +6,6 @@ import type { MessagePort } from 'node:worker_threads'
 
 export type LeaseStart = {
   readonly url: string
-  readonly bootId: string
   readonly leaseMs: number
   readonly shared: SharedArrayBuffer
   readonly port: MessagePort
@@ -25,10 +24,12 @@ export type Renewed = {
 }
 
 export type LeaseMessage =
+  | { readonly kind: 'ready' } // it runs, and is connected if the server answers
   | { readonly kind: 'renewed'; readonly renewed: Renewed }
   | { readonly kind: 'dead' } // another daemon declared this one dead: final
   | { readonly kind: 'freed'; readonly sessions: number } // sessions of a dead daemon are due
 
+/** `boot`: registered under this id; renew it from now on. */
 export type ToLeaseThread = { readonly kind: 'boot'; readonly bootId: string } | { readonly kind: 'end' }
 
 /**

@@ -22,7 +22,7 @@ UPDATE heads h SET owner = NULL, wake_at = clock_timestamp() FROM dead WHERE h.o
 export const REGISTER = `
 INSERT INTO daemons (boot_id, name, version, url, config_hash, places, lease_until)
 VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 ms')
-ON CONFLICT (boot_id) DO NOTHING RETURNING clock_timestamp() AS now`
+ON CONFLICT (boot_id) DO UPDATE SET lease_until = excluded.lease_until RETURNING clock_timestamp() AS now, bf_era() AS era`
 
 export const ANNOUNCE = `
 UPDATE daemons SET url = coalesce($2, url), config_hash = coalesce($3, config_hash), places = coalesce($4, places) WHERE boot_id = $1`

@@ -17,7 +17,8 @@ const { url, leaseMs, shared, port } = start
 const every = leaseMs / 3
 const renewals = new RenewalTimes(shared)
 const connection = new Connection({ url, waitMs: every })
-let { bootId } = start
+/** None before it is registered: a renewal that finds no row means that the daemon was declared dead. */
+let bootId: string | undefined
 let onTimeSince = times().monotonic
 
 const tell = (message: LeaseMessage): void => port.postMessage(message)
@@ -26,6 +27,7 @@ async function renew(): Promise<void> {
   const sent = times()
   if (renewals.sinceTickMs(sent) > (leaseMs * 2) / 3) return // I1
   const mine = bootId
+  if (mine === undefined) return
   const [row] = await connection.query(RENEW, [mine, leaseMs])
   const received = times()
   if (mine !== bootId) return
@@ -49,7 +51,11 @@ async function renew(): Promise<void> {
   if (freed.length > 0) tell({ kind: 'freed', sessions: freed.length })
 }
 
-let pending = renewAgain()
+/** Before anything is registered: the lease must not run out while the first connection is made. */
+let pending = connection.query('SELECT 1').then(
+  () => tell({ kind: 'ready' }),
+  () => tell({ kind: 'ready' }), // away: registering says so
+)
 const timer = setInterval(() => {
   pending = pending.then(renewAgain)
 }, every)

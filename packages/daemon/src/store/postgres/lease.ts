@@ -7,10 +7,17 @@
 import { newId } from '@breakfall/wire/node'
 import { extname } from 'node:path'
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
-import { textIn } from '../sqlite-statements.ts'
 import type { DaemonFacts, Lease, LeaseChange } from '../sharing.ts'
+import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import { type FleetClock, times } from './clock.ts'
-import { type LeaseMessage, type LeaseStart, RenewalTimes, type Renewed, type ToLeaseThread } from './lease-protocol.ts'
+import {
+  type LeaseMessage,
+  type LeaseStart,
+  RenewalTimes,
+  type Renewed,
+  type Times,
+  type ToLeaseThread,
+} from './lease-protocol.ts'
 import { ANNOUNCE, DRAIN, END, REGISTER } from './lease-sql.ts'
 import type { Pool } from './pool.ts'
 
@@ -46,19 +53,19 @@ export class DaemonLease implements Lease {
   readonly #timer: NodeJS.Timeout
   readonly #worker: Worker
   readonly #port: MessagePort
+  readonly #ready: Promise<void>
 
   /** Registered, and renewed from now on. */
   static async start(options: LeaseOptions, previous: string | undefined): Promise<DaemonLease> {
     if (previous !== undefined) await options.pool.query(END, [previous])
-    const sent = times()
     const lease = new DaemonLease(options)
     try {
+      await lease.#ready
       await lease.#register()
     } catch (error) {
       await lease.close()
       throw error
     }
-    lease.#times.renewed(sent)
     return lease
   }
 
@@ -73,11 +80,17 @@ export class DaemonLease implements Lease {
     this.#port = port1
     const { url, leaseMs } = options
     this.#worker = new Worker(new URL(`./lease-worker${extname(import.meta.filename)}`, import.meta.url), {
-      workerData: { url, leaseMs, bootId: this.#bootId, shared, port: port2 } satisfies LeaseStart,
+      workerData: { url, leaseMs, shared, port: port2 } satisfies LeaseStart,
       transferList: [port2],
     })
     this.#worker.on('error', () => undefined) // not renewed any more: suspended, then lost
-    port1.on('message', (message: LeaseMessage) => this.#hear(message))
+    this.#ready = new Promise((resolve, reject) => {
+      port1.on('message', (message: LeaseMessage) => {
+        if (message.kind === 'ready') resolve()
+        else this.#hear(message)
+      })
+      this.#worker.once('error', reject)
+    })
     this.#timer = setInterval(() => this.#tick(), options.leaseMs / TICKS_PER_LEASE)
     this.#timer.unref()
   }
@@ -130,20 +143,28 @@ export class DaemonLease implements Lease {
     const { name, version, leaseMs, pool } = this.#options
     const { url = null, configHash = '', places = PLACES_MAX } = this.#facts
     this.#options.onBoot(this.#bootId)
-    const sent = times().monotonic
+    const sent = times()
     const firstMs = Math.max(leaseMs, FIRST_LEASE_MS)
     const [row] = await pool.query(REGISTER, [this.#bootId, name, version, url, configHash, places, firstMs])
-    const receivedAt = times().monotonic
-    const now = row === undefined ? Number.NaN : Date.parse(textIn(row, 'now'))
-    if (!Number.isNaN(now)) this.#options.clock.learn({ now, roundTripMs: receivedAt - sent, receivedAt })
+    if (row !== undefined) this.#learn(row, sent)
     if (this.#isDraining) await pool.query(DRAIN, [this.#bootId])
+    this.#times.renewed(sent)
+    this.#send({ kind: 'boot', bootId: this.#bootId })
+  }
+
+  /** Before anything is written with a time: this machine's clock may be wrong. */
+  #learn(row: Row, sent: Times): void {
+    const receivedAt = times().monotonic
+    const now = Date.parse(textIn(row, 'now'))
+    this.#options.clock.learn({ now, receivedAt, roundTripMs: receivedAt - sent.monotonic })
+    this.#options.onEra(numberIn(row, 'era'))
   }
 
   #hear(message: LeaseMessage): void {
     if (this.#isClosed) return
     if (message.kind === 'freed') this.#options.onFreed()
     else if (message.kind === 'dead') void this.#startAgain()
-    else this.#renewed(message.renewed)
+    else if (message.kind === 'renewed') this.#renewed(message.renewed)
   }
 
   #renewed(renewed: Renewed): void {
@@ -181,8 +202,7 @@ export class DaemonLease implements Lease {
       }
     }
     this.#isDead = false
-    this.#isSuspended = true // until the thread has renewed it
-    this.#send({ kind: 'boot', bootId: this.#bootId })
+    this.#isSuspended = true // until the next tick
   }
 
   #emit(change: LeaseChange): void {

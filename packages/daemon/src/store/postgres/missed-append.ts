@@ -1,10 +1,14 @@
 /** Why an append is missing from the answer to its batch: another owner, no such session, a withdrawn command, or written before. */
 import { Fault } from '@breakfall/faults'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
+import type { JournalEnd } from './acknowledged.ts'
 import type { Hashed } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 
-export type Verdict = 'written' | Fault
+/** The journal ends before what its writer says to have seen: perhaps a failover lost the rest. */
+export type Rewound = { readonly rewoundTo: JournalEnd }
+
+export type Verdict = 'written' | Fault | Rewound
 
 export async function missedAppends(
   connection: Connection,
@@ -23,7 +27,7 @@ export async function missedAppends(
 
 /** The current head, the hash of the event that the append would have ended with, and the command that it carries out. */
 const LOOK = `
-SELECT h.session_id, h.epoch, h.last_seq, encode(e.hash, 'hex') AS hash, c.id::text AS command, c.outcome
+SELECT h.session_id, h.epoch, h.last_seq, encode(h.head, 'hex') AS head, encode(e.hash, 'hex') AS hash, c.id::text AS command, c.outcome
 FROM unnest($1::uuid[], $2::int[], $3::uuid[]) AS a(session_id, seq, command)
 JOIN heads h USING (session_id)
 LEFT JOIN events e ON e.session_id = a.session_id AND e.seq = a.seq
@@ -32,6 +36,7 @@ LEFT JOIN commands c ON c.id = a.command`
 function verdict({ append, head }: Hashed, row: Row | undefined): Verdict {
   if (row === undefined) return new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
   const [epoch, lastSeq] = [numberIn(row, 'epoch'), numberIn(row, 'last_seq')]
+  if (lastSeq < append.after) return { rewoundTo: { lastSeq, epoch, hash: textIn(row, 'head') } }
   if (epoch !== append.epoch) return lost(`epoch ${append.epoch}, now ${epoch}`)
   if (append.events.length > 0 && textOrNullIn(row, 'hash') === head) return 'written'
   const [carriedOut] = append.outcomes ?? []
@@ -43,7 +48,7 @@ function verdict({ append, head }: Hashed, row: Row | undefined): Verdict {
   return lost(`append after seq ${append.after}, but the journal is at ${lastSeq}`)
 }
 
-const lost = (errorRaw: string): Fault => new Fault('lease_lost', { boundary: 'journal', errorRaw })
+export const lost = (errorRaw: string): Fault => new Fault('lease_lost', { boundary: 'journal', errorRaw })
 
 const withdrawn = (commandId: string): Fault =>
   new Fault('cancelled', { boundary: 'journal', errorRaw: `command ${commandId} was withdrawn` })

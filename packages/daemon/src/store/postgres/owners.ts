@@ -2,11 +2,13 @@
  * Who owns which session, as statements.
  *
  * I1  Only a daemon that is not declared dead claims, and a claim raises the epoch in the same statement.
+ * I3  A daemon that has not noticed a failover claims nothing: the owners compare their journals first.
  * I2  What is due is claimed by one daemon, however many look at the same time: a row that another one holds is skipped.
  */
 import { Fault } from '@breakfall/faults'
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import type { SessionRow, Wait, WorkQuery } from '../store.ts'
+import { unreachable } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
 import { EVENTS_VERSION } from './schema.ts'
 import { ROW_COLUMNS, sessionOf } from './session-rows.ts'
@@ -19,16 +21,21 @@ export type Claimed = { readonly row: SessionRow; readonly head: string }
 export class Owners {
   readonly #pool: Pool
   readonly #bootId: () => string
+  readonly #claimEra: () => number | undefined
 
-  constructor(pool: Pool, bootId: () => string) {
+  /** `claimEra`: undefined while nothing may be claimed. */
+  constructor(pool: Pool, bootId: () => string, claimEra: () => number | undefined) {
     this.#pool = pool
     this.#bootId = bootId
+    this.#claimEra = claimEra
   }
 
   async claim(id: string): Promise<Claimed | 'owned' | undefined> {
     if (!isUuid(id)) return undefined
     const bootId = this.#bootId()
-    const [row] = await this.#pool.query(CLAIM, [id, bootId, EVENTS_VERSION])
+    const era = this.#claimEra()
+    if (era === undefined) throw unreachable(new Error('the database has just failed over'))
+    const [row] = await this.#pool.query(CLAIM, [id, bootId, EVENTS_VERSION, era])
     if (row !== undefined) return claimedOf(row)
     const [why] = await this.#pool.query(WHY_NOT, [id, bootId, EVENTS_VERSION])
     if (why === undefined) return undefined
@@ -42,7 +49,9 @@ export class Owners {
 
   async claimWork({ limit, suspects = false }: WorkQuery): Promise<readonly Claimed[]> {
     const [min, max] = suspects ? [SUSPECT_MIN, 2 ** 15 - 1] : [0, SUSPECT_MIN - 1]
-    const rows = await this.#pool.query(CLAIM_WORK, [this.#bootId(), EVENTS_VERSION, min, max, limit])
+    const era = this.#claimEra()
+    if (era === undefined) return []
+    const rows = await this.#pool.query(CLAIM_WORK, [this.#bootId(), EVENTS_VERSION, min, max, limit, era])
     return rows.map(claimedOf).toSorted((a, b) => a.row.suspect - b.row.suspect || (a.row.id < b.row.id ? -1 : 1))
   }
 
@@ -76,7 +85,8 @@ const TAKE = `owner = d.boot_id, owned_since = clock_timestamp(), epoch = greate
 
 const CLAIM = changed(`
 UPDATE heads h SET ${TAKE}, pin = greatest(h.pin, $3) FROM daemons d
-WHERE h.session_id = $1 AND (h.owner IS NULL OR h.owner = $2) AND h.pin <= $3 AND d.boot_id = $2 AND d.state <> 'dead'`)
+WHERE h.session_id = $1 AND (h.owner IS NULL OR h.owner = $2) AND h.pin <= $3 AND d.boot_id = $2 AND d.state <> 'dead'
+  AND bf_era() = $4`)
 
 const WHY_NOT = `
 SELECT EXISTS (SELECT 1 FROM daemons WHERE boot_id = $2 AND state <> 'dead') AS live, pin > $3 AS newer FROM heads WHERE session_id = $1`
@@ -87,7 +97,8 @@ UPDATE heads h SET ${TAKE}, pin = greatest(h.pin, $2) FROM (
   WHERE owner IS NULL AND NOT set_aside AND (state <> 'idle' OR asked > seen) AND wake_at <= clock_timestamp()
     AND pin <= $2 AND suspect BETWEEN $3 AND $4
   ORDER BY suspect, wake_at LIMIT $5 FOR UPDATE SKIP LOCKED
-) due, daemons d WHERE h.session_id = due.session_id AND d.boot_id = $1 AND d.state = 'live'`)
+) due, daemons d WHERE h.session_id = due.session_id AND d.boot_id = $1 AND d.state = 'live'
+  AND bf_era() = $6`)
 
 const RAISE = changed(`
 UPDATE heads h SET epoch = greatest(h.epoch, $3) + 1 WHERE h.session_id = $1 AND h.epoch = $2 AND h.owner = $4`)

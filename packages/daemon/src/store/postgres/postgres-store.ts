@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { newId } from '@breakfall/wire/node'
 import { lockFolder } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { DaemonRow, Hints, Lease, NewCommand, RunnerRegistry } from '../sharing.ts'
@@ -20,6 +21,7 @@ import type {
   Store,
   WorkQuery,
 } from '../store.ts'
+import { Acknowledged } from './acknowledged.ts'
 import { FleetClock } from './clock.ts'
 import { CommandRows } from './command-rows.ts'
 import { Connection } from './connection.ts'
@@ -33,6 +35,7 @@ import { fleetRow, migrate, refuseIfUnfit } from './migrate.ts'
 import { type Claimed, Owners } from './owners.ts'
 import { pgFault } from './pg-fault.ts'
 import { Pool } from './pool.ts'
+import { Rewinds, rewound } from './rewind.ts'
 import { RunnerRows } from './runner-rows.ts'
 import { SessionRows } from './session-rows.ts'
 import { Sweep } from './sweep.ts'
@@ -100,12 +103,18 @@ class PostgresStore implements Store {
   readonly #commands: CommandRows
   readonly #sweep: Sweep
   readonly #faults: FaultRows
+  readonly #acknowledged: Acknowledged
+  readonly #rewinds: Rewinds
+  /** Sessions that lost events: their journals are others now. */
+  readonly #rewound = new Set<string>()
 
   static async open(options: PostgresOptions, lock: DatabaseSync): Promise<PostgresStore> {
     const { url, name, version, folder } = options
     const pool = new Pool(url, POSTGRES_DEFAULTS.connections)
     const clock = new FleetClock()
     let hints: PgHints | undefined
+    let era: number | undefined
+    let onEra = (heard: number): void => void (era = heard)
     try {
       const boots = new BootFile(folder)
       const lease = await DaemonLease.start(
@@ -117,13 +126,17 @@ class PostgresStore implements Store {
           clock,
           leaseMs: options.leaseMs ?? POSTGRES_DEFAULTS.leaseMs,
           onFreed: () => hints?.send({ kind: 'work' }),
-          onEra: () => undefined,
+          onEra: (era) => onEra(era),
           onBoot: (bootId) => boots.write(bootId),
         },
         boots.previous,
       )
       hints = new PgHints(options.hintsUrl ?? url, lease.bootId)
-      return new PostgresStore(options, { lock, pool, clock, lease, hints })
+      const store = new PostgresStore(options, { lock, pool, clock, lease, hints })
+      onEra = (heard) => store.#rewinds.heard(heard)
+      if (era !== undefined) onEra(era)
+      await store.#rewinds.compare()
+      return store
     } catch (error) {
       await pool.end()
       throw error
@@ -131,7 +144,7 @@ class PostgresStore implements Store {
   }
 
   constructor(
-    { url, onCommit }: PostgresOptions,
+    { url, folder, leaseMs = POSTGRES_DEFAULTS.leaseMs, onCommit }: PostgresOptions,
     parts: { lock: DatabaseSync; pool: Pool; clock: FleetClock; lease: DaemonLease; hints: PgHints },
   ) {
     const { lock, pool, clock, lease, hints } = parts
@@ -147,13 +160,27 @@ class PostgresStore implements Store {
     this.#group = new GroupAppend({
       connection: this.#appending,
       barrier: (connection) => connection.query(BARRIER, [bootId()]),
+      restore: (connection, id, end) => this.#rewinds.restore(connection, id, end),
+      gone: (id, lastSeq) => {
+        this.#rewound.add(id)
+        return rewound(id, lastSeq)
+      },
       onCommit: (appends, ms) => {
+        this.#acknowledged.note(appends)
         hints.moved(appends.map(({ append }) => append.sessionId))
         onCommit?.(ms)
       },
     })
     this.#rows = new SessionRows(pool)
-    this.#owners = new Owners(pool, bootId)
+    this.#acknowledged = new Acknowledged(join(folder, 'anchors'))
+    this.#rewinds = new Rewinds({
+      pool,
+      leaseMs,
+      acknowledged: this.#acknowledged,
+      append: (append) => this.#group.append(append),
+      setAside: (id, report) => this.#rows.quarantine(id, report, newId()),
+    })
+    this.#owners = new Owners(pool, bootId, () => this.#rewinds.claimEra)
     this.#journal = new JournalRows(pool)
     this.#faults = new FaultRows(pool)
     this.#commands = new CommandRows(pool, bootId)
@@ -169,7 +196,8 @@ class PostgresStore implements Store {
   sessionsOfBox = (boxId: string) => faulty(this.#rows.ofBox(boxId))
   endedSessions = (query: EndedQuery) => faulty(this.#rows.ended(query))
   usage = (unusedBefore: string) => faulty(this.#rows.usage(unusedBefore))
-  quarantine = (id: string, report: FaultReport) => faulty(this.#rows.quarantine(id, report))
+  quarantine = (id: string, report: FaultReport) =>
+    faulty(this.#rows.quarantine(id, report, this.#rewound.has(id) ? newId() : null))
   heads = (ids: readonly string[]) => faulty(this.#rows.heads(ids))
   read = (sessionId: string, after: number, limit: number, charsMax?: number) =>
     faulty(this.#journal.read(sessionId, after, limit, charsMax))
@@ -191,6 +219,7 @@ class PostgresStore implements Store {
   async deleteSession(id: string, options: { readonly ifIdle?: boolean | undefined } = {}): Promise<boolean> {
     await this.#group.settled(id)
     this.#group.forget(id)
+    this.#acknowledged.forget(id)
     return faulty(this.#rows.remove(id, options.ifIdle ?? false))
   }
 
@@ -223,10 +252,12 @@ class PostgresStore implements Store {
     await this.#ownLease.close()
     await this.#pool.query(END, [this.lease.bootId]).catch(() => undefined) // away: the lease runs out
     await Promise.all([this.#ownHints.close(), this.#appending.end(), this.#pool.end()])
+    this.#acknowledged.close()
     if (this.#lock.isOpen) this.#lock.close()
   }
 
   #noted({ row, head }: Claimed): SessionRow {
+    this.#acknowledged.saw(row.id, row.lastSeq, head)
     this.#group.note(row.id, { epoch: row.epoch, lastSeq: row.lastSeq, hash: head })
     return row
   }

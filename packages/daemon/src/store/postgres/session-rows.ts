@@ -100,8 +100,9 @@ export class SessionRows {
     return true
   }
 
-  async quarantine(id: string, report: FaultReport): Promise<void> {
-    await this.#pool.query(QUARANTINE, [id, JSON.stringify(report), report.category, report.class])
+  /** With a new journal id, readers start over. */
+  async quarantine(id: string, report: FaultReport, journal: string | null = null): Promise<void> {
+    await this.#pool.query(QUARANTINE, [id, JSON.stringify(report), report.category, report.class, journal])
   }
 
   async heads(ids: readonly string[]): Promise<readonly SessionHead[]> {
@@ -181,7 +182,7 @@ SELECT last_seq FROM h`
 
 const QUARANTINE = `
 WITH h AS (UPDATE heads SET set_aside = true, owner = NULL WHERE session_id = $1)
-UPDATE sessions SET quarantined = $2, category = $3, class = $4, turn_state = CASE
+UPDATE sessions SET quarantined = $2, category = $3, class = $4, journal = coalesce($5, journal), turn_state = CASE
   WHEN turn_state IN ('queued', 'running', 'retrying', 'parked') THEN 'failed' ELSE turn_state END
 WHERE id = $1`
 

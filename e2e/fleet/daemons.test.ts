@@ -1,0 +1,116 @@
+/** Daemons that stop, freeze or lose their connection: acceptance cases 14, 26 and 27. */
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
+import type { HeldRequest } from '../../test/kit/holding-proxy.ts'
+import type { TcpProxy } from '../../test/kit/tcp-proxy.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
+import { shared } from '../shared.ts'
+import { assertEpochsGrow, sameEverywhere } from './agreement.ts'
+import { type FleetDaemon, FleetRig } from './rig.ts'
+
+/** The prompt is the command of the one tool call. */
+const rig = await shared(
+  FleetRig.start((asked, request) => {
+    const command = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
+    return inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'done' })(asked, request)
+  }),
+)
+const [a, b] = await Promise.all(['a', 'b'].map((name) => rig.daemon(name)))
+assert.ok(a !== undefined && b !== undefined)
+
+const inShared = { box: { workspace: rig.workspace } }
+const file = (name: string): string => join(rig.workspace, name)
+
+/** It lost its lease and is another daemon now. */
+const isBornAgain = (daemon: FleetDaemon): Promise<unknown> =>
+  eventually(`${daemon.name} has another boot`, async () => {
+    const { json } = await a.api.call<{ daemons: { name: string; bootId: string; state: string }[] }>(
+      'GET',
+      '/v1/daemons',
+    )
+    return json.daemons.some(
+      ({ name, bootId, state }) => name === daemon.name && bootId !== daemon.bootId && state === 'live',
+    )
+  })
+
+const WAYS: readonly { readonly name: string; readonly how: string; readonly part: (proxy: TcpProxy) => void }[] = [
+  {
+    name: 'cut-off',
+    how: 'both ways',
+    part: (proxy) => {
+      proxy.up = 'drop'
+      proxy.down = 'drop'
+    },
+  },
+  { name: 'unheard', how: 'questions are lost', part: (proxy) => (proxy.up = 'drop') },
+  { name: 'deaf', how: 'answers are lost', part: (proxy) => (proxy.down = 'drop') },
+]
+
+describe('side by side', { concurrency: true }, () => {
+  test(
+    '14: a daemon that was frozen longer than its lease writes nothing and starts nothing when it wakes',
+    LIMIT,
+    async () => {
+      const frozen = await rig.daemon('frozen')
+      const { id } = await frozen.api.session(inShared)
+      const turnId = await frozen.api.prompt(
+        id,
+        'touch begun; while [ ! -e go ]; do sleep 0.1; done; echo frozen >> effects',
+      )
+      await eventually('the command runs', () => existsSync(file('begun')))
+      frozen.program.child.kill('SIGSTOP')
+      try {
+        await b.api.events(id, ({ type }) => type === 'taken-over')
+      } finally {
+        frozen.program.child.kill('SIGCONT')
+      }
+      await isBornAgain(frozen)
+      writeFileSync(file('go'), '')
+      const events = await sameEverywhere([a, b, frozen], id, turnId)
+      assert.equal(events.at(-1)?.type, 'turn-end')
+      assert.deepEqual(
+        rig.effects().filter((line) => line === 'frozen'),
+        ['frozen'],
+      )
+      await assertEpochsGrow(rig, id)
+    },
+  )
+
+  for (const { name, how, part } of WAYS) {
+    test(
+      `26, 27: a daemon loses the database (${how}): another continues, and the late start of its command is refused`,
+      LIMIT,
+      async () => {
+        const lost = await rig.proxied(name)
+        const held: HeldRequest[] = []
+        lost.toRunner.onHeld = (request) => held.push(request)
+        lost.toRunner.holds = ({ method, path }) => method === 'POST' && path.endsWith('/exec')
+        const { id } = await lost.api.session(inShared)
+        const turnId = await lost.api.prompt(id, `echo ${name} >> effects`)
+        const request = await eventually('its command is on its way', () => held[0])
+        part(lost.toStore)
+        try {
+          const events = await sameEverywhere([a, b], id, turnId)
+          assert.equal(events.at(-1)?.type, 'turn-end')
+          assert.ok(events.some(({ type }) => type === 'taken-over'))
+          assert.equal((await lost.api.call('GET', '/v1/ready')).json['status'], 'not_ready')
+          assert.equal(await request.release(), 409, 'the runner refuses an epoch below the highest it has seen')
+        } finally {
+          lost.toStore.heal()
+          lost.toRunner.holds = () => false
+        }
+        await isBornAgain(lost)
+        await rig.ready(lost)
+        await sameEverywhere([lost], id, turnId)
+        assert.deepEqual(
+          rig.effects().filter((line) => line === name),
+          [name],
+        )
+        await assertEpochsGrow(rig, id)
+      },
+    )
+  }
+})

@@ -1,0 +1,114 @@
+/**
+ * What this daemon was told is committed: how far each journal reached, for an hour and over restarts, and the appends of the last thirty
+ * seconds themselves. A failover to an asynchronous standby loses commits; with this, the daemon notices, and often repairs it.
+ *
+ * I1  Noted after the commit, never before: what is in here was acknowledged.
+ * I2  Memory is bounded: old appends go first. A tail that is not complete any more is not used.
+ */
+import { Anchor } from '../anchor.ts'
+import { chainHash } from '../chain.ts'
+import type { Hashed } from './append-sql.ts'
+import { times } from './clock.ts'
+
+export type JournalEnd = { readonly lastSeq: number; readonly hash: string; readonly epoch: number }
+
+type Noted = { readonly hashed: Hashed; readonly at: number; readonly chars: number }
+
+const KEPT_MS = 30_000 // a failover manager waits that long, and nothing is acknowledged meanwhile
+const KEPT_CHARS_MAX = 32 * 1024 * 1024
+const HEADS_MS = 3_600_000
+const HEADS_LOOK_MS = 600_000
+
+export class Acknowledged {
+  readonly #anchor: Anchor
+  readonly #now: () => number
+  /** Oldest first. */
+  readonly #recent: Noted[] = []
+  #chars = 0
+  /** `at`: when it was last touched here. */
+  readonly #heads = new Map<string, { readonly seq: number; readonly hash: string; readonly at: number }>()
+  #lookedAt: number
+  #isClosed = false
+
+  constructor(file: string, now = (): number => times().monotonic) {
+    this.#anchor = new Anchor(file)
+    this.#now = now
+    this.#lookedAt = now()
+    for (const [id, head] of this.#anchor.heads) this.#heads.set(id, { ...head, at: this.#lookedAt })
+  }
+
+  note(appends: readonly Hashed[]): void {
+    const at = this.#now()
+    for (const hashed of appends) {
+      const chars = hashed.append.events.reduce((sum, { body }) => sum + body.length, ENTRY_CHARS)
+      this.#recent.push({ hashed, at, chars })
+      this.#chars += chars
+    }
+    const moved = appends
+      .filter(({ append }) => append.events.length > 0)
+      .map(({ append, head }) => ({ id: append.sessionId, lastSeq: append.after + append.events.length, hash: head }))
+    this.#move(moved, at)
+    this.#dropOld(at)
+  }
+
+  /** A claim says that the journal reaches this far: that is committed, too. */
+  saw(id: string, lastSeq: number, hash: string): void {
+    if (lastSeq > 0) this.#move([{ id, lastSeq, hash }], this.#now())
+  }
+
+  forget(sessionId: string): void {
+    if (this.#heads.delete(sessionId)) this.#anchor.note({ moved: [], deleted: [sessionId] })
+  }
+
+  /** How far each journal reached when it was last acknowledged here. */
+  get heads(): ReadonlyMap<string, { readonly seq: number; readonly hash: string }> {
+    return this.#heads
+  }
+
+  /** The last append that was acknowledged, if it is still known. */
+  lastOf(sessionId: string): Hashed | undefined {
+    return this.#recent.findLast(({ hashed }) => hashed.append.sessionId === sessionId)?.hashed
+  }
+
+  /** What has to be appended again to a journal that ends there. Undefined if the tail is not complete, or of another owner (I2). */
+  tailAfter(sessionId: string, end: JournalEnd): readonly Hashed[] | undefined {
+    const tail = this.#recent
+      .map(({ hashed }) => hashed)
+      .filter(({ append }) => append.sessionId === sessionId && append.after >= end.lastSeq)
+    const first = tail.find(({ append }) => append.events.length > 0)
+    const [event] = first?.append.events ?? []
+    if (first === undefined || event === undefined || first.append.after !== end.lastSeq) return undefined
+    if (tail.some(({ append }) => append.epoch !== end.epoch)) return undefined
+    const { seq, type, body } = event
+    const follows = chainHash(end.hash, { seq, epoch: end.epoch, type, body }) === first.hashes[0]
+    return follows ? tail : undefined
+  }
+
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#anchor.close()
+  }
+
+  // ---- details ----
+
+  #move(moved: readonly { readonly id: string; readonly lastSeq: number; readonly hash: string }[], at: number): void {
+    for (const { id, lastSeq, hash } of moved) this.#heads.set(id, { seq: lastSeq, hash, at })
+    if (moved.length > 0 && !this.#isClosed) this.#anchor.note({ moved, deleted: [] })
+  }
+
+  #dropOld(now: number): void {
+    let gone = 0
+    for (const { at, chars } of this.#recent) {
+      if (now - at <= KEPT_MS && this.#chars <= KEPT_CHARS_MAX) break
+      this.#chars -= chars
+      gone += 1
+    }
+    if (gone > 0) this.#recent.splice(0, gone) // I2
+    if (now - this.#lookedAt < HEADS_LOOK_MS) return
+    this.#lookedAt = now
+    for (const [id, { at }] of this.#heads) if (now - at > HEADS_MS) this.forget(id)
+  }
+}
+
+const ENTRY_CHARS = 200
