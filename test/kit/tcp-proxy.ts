@@ -32,6 +32,11 @@ export class TcpProxy implements AsyncDisposable {
     return this.#server.port
   }
 
+  /** Connections of clients that are open now. */
+  get open(): number {
+    return this.#server.sockets.size
+  }
+
   /** Delivers everything that was held back. */
   release(): void {
     this.up = 'pass'

@@ -167,9 +167,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await Promise.all([parts.providers.stop(), parts.outside.stop()])
       await parts.feeds.close()
-      endpoint.close()
       if (stopRunner) await endpoint.stopLocal()
       await store.close()
+      await endpoint.close() // last: a call that it cuts off must not reach the journal as a failure
       rmSync(join(stateDir, 'daemon.json'), { force: true })
     }
     return {
@@ -287,7 +287,7 @@ async function assemble(
   const boxRemovals = new BoxRemovals(ports)
   const boxReleases = new BoxReleases(ports, engine, loader)
   const pruning = new Pruning({ ports, engine, loader, boxRemovals })
-  const retention = new Retention(ports, pruning, options.retention)
+  const retention = new Retention(ports, pruning, async () => (await config.read()).retention)
   const sessions = new Sessions({
     ports,
     engine,

@@ -19,8 +19,8 @@ export class ConfigReader {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log
-    const { model, providers, runner = {}, agent, mcp, tools } = options
-    this.#last = { model, providers, runner, agent, mcp, tools }
+    const { model, providers, runner = {}, agent, mcp, tools, retention } = options
+    this.#last = { model, providers, runner, agent, mcp, tools, retention }
     this.#learn()
   }
 

@@ -98,6 +98,8 @@ export type LiveConfig = {
   readonly mcp?: Readonly<Record<string, McpServerConfig>> | undefined
   /** The user's own tools, by name. */
   readonly tools?: Readonly<Record<string, CustomToolConfig>> | undefined
+  /** Which ended sessions are deleted on a schedule. */
+  readonly retention?: RetentionConfig | undefined
 }
 
 /** A turn that a daemon finds unfinished at its start. */

@@ -68,7 +68,6 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     gateway: gateway === undefined ? undefined : () => gateway.stats(),
     hosts: options.allowHost,
     policy: config.policy,
-    retention: config.retention,
     tryAnswer: reportingMissingModel,
     firstModel: async ({ baseUrl, apiKey }) => (await listModels(baseUrl, { apiKey, timeoutMs: NAMED_MS }))?.[0],
     onRecover: (turns) => {

@@ -19,7 +19,7 @@ export function daemonSettings(
   config: ResolvedConfig,
   choice: ModelChoice,
   flags: RunnerFlags = {},
-): Pick<DaemonOptions, 'model' | 'providers' | 'runner' | 'agent' | 'mcp' | 'tools'> & LiveConfig {
+): Pick<DaemonOptions, 'model' | 'providers' | 'runner' | 'agent' | 'mcp' | 'tools' | 'retention'> & LiveConfig {
   const { runner } = config
   const allowWorkspace = [
     ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
@@ -30,6 +30,7 @@ export function daemonSettings(
     agent: config.agent,
     mcp: config.outside.mcp,
     tools: config.outside.tools,
+    retention: config.retention,
     model: { ...modelOf(config, choice), fallback: config.fallbacks },
     providers: providersOf(config),
     runner: {

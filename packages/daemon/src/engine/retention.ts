@@ -1,4 +1,7 @@
-/** Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. */
+/**
+ * Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. Each
+ * pass reads the configuration, so a changed limit holds from the next pass on.
+ */
 import type { RetentionConfig } from '../options.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
@@ -6,17 +9,15 @@ import type { Pruning } from './pruning.ts'
 export class Retention {
   readonly #ports: Ports
   readonly #pruning: Pruning
-  readonly #config: RetentionConfig
-  readonly #isOn: boolean
+  readonly #read: () => Promise<RetentionConfig | undefined>
   #timer: NodeJS.Timeout | undefined
   #pass: Promise<void> = Promise.resolve()
   #created = 0
 
-  constructor(ports: Ports, pruning: Pruning, config: RetentionConfig = {}) {
+  constructor(ports: Ports, pruning: Pruning, read: () => Promise<RetentionConfig | undefined>) {
     this.#ports = ports
     this.#pruning = pruning
-    this.#config = config
-    this.#isOn = Object.values(config).some((limit) => limit !== undefined)
+    this.#read = read
   }
 
   start(): void {
@@ -35,7 +36,7 @@ export class Retention {
   }
 
   #runIn(ms: number): void {
-    if (!this.#isOn || this.#ports.isClosing()) return
+    if (this.#ports.isClosing()) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#pass = this.#pass.then(() => this.#run())
@@ -47,7 +48,8 @@ export class Retention {
     if (this.#ports.isClosing()) return
     let hasMore = false
     try {
-      hasMore = await this.#pruning.retain(this.#config)
+      const limits = (await this.#read()) ?? {}
+      if (isOn(limits)) hasMore = await this.#pruning.retain(limits)
     } catch (thrown) {
       this.#ports.log.warn({ err: thrown }, 'retention failed; it will run again')
     }
@@ -56,6 +58,8 @@ export class Retention {
 }
 
 // ---- details ----
+
+const isOn = (limits: RetentionConfig): boolean => Object.values(limits).some((limit) => limit !== undefined)
 
 const CREATED_PER_PASS = 64
 const MORE_MS = 100 // turns come first

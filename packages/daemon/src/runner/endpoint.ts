@@ -105,8 +105,10 @@ export class RunnerEndpoint {
     }
   }
 
-  close(): void {
+  /** Also closes the connections: the runner may outlive this daemon, and would keep its end of them open. */
+  async close(): Promise<void> {
     clearInterval(this.#keepAlive)
+    await this.#pool?.client.close()
   }
 
   /** Ends the runner on this machine, for a daemon that exits with its only session. No other daemon can use its folder. */

@@ -1,13 +1,15 @@
-import { tempFolder } from '../../../../test/kit/folder.ts'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionList } from '@breakfall/wire'
+import { eventually } from '../../../../test/kit/wait.ts'
+import type { LiveConfig, RetentionConfig } from '../../src/options.ts'
 import type { Api } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder, startScriptedModel } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' })
@@ -69,4 +71,18 @@ test('retention keeps the number of sessions small while sessions are made, and 
     readdirSync(stateDir).filter((name) => name.startsWith('boxes-left')),
     [],
   )
+})
+
+test('retention follows the configuration: a limit that is set while the daemon runs deletes', async (t) => {
+  let retention: RetentionConfig | undefined
+  const scripted = await startScriptedModel(() => ({ text: 'done' }))
+  atEnd(t, () => scripted.close())
+  const model = { baseUrl: scripted.baseUrl, name: 'scripted' }
+  const reload = (): LiveConfig => ({ model, runner: {}, retention })
+  const { api } = await rig(t, () => ({}), { model, reload, limits: { retentionMs: 20 } })
+  const made = [await ended(api), await ended(api), await ended(api)]
+  assert.deepEqual(await ids(api), made.toSorted())
+  retention = { sessionsMax: 1 }
+  await eventually('the oldest are deleted', async () => (await ids(api)).length < 2)
+  assert.deepEqual(await ids(api), made.slice(2))
 })

@@ -37,6 +37,7 @@ export type RunnerAnswer = {
 }
 
 const BODY_MS = 60_000
+const IDLE_MS = 4_000
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 export class RunnerHttp {
@@ -46,7 +47,13 @@ export class RunnerHttp {
   constructor(options: HttpOptions, agent?: Agent) {
     this.#options = options
     this.#agent =
-      agent ?? new Agent({ connect: { timeout: options.connectMs }, keepAliveTimeout: 4_000, connections: 256 })
+      agent ??
+      new Agent({
+        connect: { timeout: options.connectMs },
+        keepAliveTimeout: IDLE_MS,
+        keepAliveMaxTimeout: IDLE_MS, // the runner's own hint is a minute
+        connections: 256,
+      })
   }
 
   /** The same runner over the same connections, for another owner. */
