@@ -113,13 +113,14 @@ test(
 const SOON_MS = 30_000 // half as long as the runner keeps an idle connection
 
 /** Stops the daemon and starts the next one, because a stopped one has written its log into the database. */
-async function measured({ daemon, stateDir, restart }: Rig) {
+async function measured(running: Rig) {
+  const { daemon, stateDir } = running
   gc()
   const [heap, open] = [process.memoryUsage().heapUsed, readdirSync('/proc/self/fd').length]
   await daemon.close()
   const files = readdirSync(join(stateDir, 'journal')).map((name) => sizeOf(join(stateDir, 'journal', name)))
   const from = bytesRead()
-  const next = await restart()
+  const next = await running.restart()
   return { next, sizes: { disk: files.reduce((sum, bytes) => sum + bytes, 0), heap, open, read: bytesRead() - from } }
 }
 

@@ -74,15 +74,15 @@ test('retention keeps the number of sessions small while sessions are made, and 
 })
 
 test('retention follows the configuration: a limit that is set while the daemon runs deletes', async (t) => {
-  let retention: RetentionConfig | undefined
+  const config: { retention?: RetentionConfig } = {}
   const scripted = await startScriptedModel(() => ({ text: 'done' }))
   atEnd(t, () => scripted.close())
   const model = { baseUrl: scripted.baseUrl, name: 'scripted' }
-  const reload = (): LiveConfig => ({ model, runner: {}, retention })
+  const reload = (): LiveConfig => ({ model, runner: {}, ...config })
   const { api } = await rig(t, () => ({}), { model, reload, limits: { retentionMs: 20 } })
   const made = [await ended(api), await ended(api), await ended(api)]
   assert.deepEqual(await ids(api), made.toSorted())
-  retention = { sessionsMax: 1 }
+  config.retention = { sessionsMax: 1 }
   await eventually('the oldest are deleted', async () => (await ids(api)).length < 2)
   assert.deepEqual(await ids(api), made.slice(2))
 })
