@@ -41,12 +41,14 @@ async function finishes(desk: Desk, running: Program): Promise<void> {
   endedWith(run, 0, 'finished')
   isHistory(run.events)
   assert.equal(run.result.text, 'All twelve are done.')
-  assert.deepEqual(desk.lines('ledger'), LEDGER, 'each effect once, in order')
   const results = ofType(run, 'tool-result')
   assert.deepEqual(
-    results.map((event) => event['outcome']),
-    Array(STEPS).fill('ok'),
+    results.filter(({ outcome }) => outcome !== 'ok'),
+    [],
+    'every call is ok',
   )
+  assert.deepEqual(desk.lines('ledger'), LEDGER, 'each effect once, in order')
+  assert.equal(results.length, STEPS)
   for (const [i, result] of results.entries()) assert.match(result['text'], new RegExp(`did ${i + 1}\\b`))
 }
 
