@@ -24,35 +24,49 @@ export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | n
   const { approval } = call
   if (approval === null) return null
   if (approval.decision !== null) return <p class="more">{DECIDED[approval.decision] ?? approval.decision}</p>
-  const subject = `approve:${call.id}`
   return (
-    <div class="more" role="group" aria-label="This call waits for your approval">
-      <strong>Waits for you.</strong> <span>{reveal(approval.why)}</span>
-      {approval.expiresAt === null ? null : (
-        <span>
-          Expires in <Countdown until={Date.parse(approval.expiresAt)} />
-        </span>
+    <div class="more approval" role="group" aria-label="This call waits for your approval">
+      <p>
+        <strong>Waits for you.</strong> <span>{reveal(approval.why)}</span>{' '}
+        {approval.expiresAt === null ? null : (
+          <span class="muted">
+            Expires in <Countdown until={Date.parse(approval.expiresAt)} />.
+          </span>
+        )}
+      </p>
+      {isReadOnly ? null : (
+        <div class="row">
+          <ApprovalAnswers callId={call.id} turnId={turnId} place="call" />
+        </div>
       )}
-      {isReadOnly
-        ? null
-        : ANSWERS.map(({ decision, label, pending }) => (
-            <Action
-              key={decision}
-              id={`approve-${decision}:${call.id}`}
-              subject={subject}
-              label={label}
-              pendingLabel={pending}
-              kind={decision === 'deny' ? 'danger' : undefined}
-              run={async () => {
-                await json(`/v1/turns/${encodeURIComponent(turnId)}/approve`, {
-                  method: 'POST',
-                  body: { callId: call.id, decision },
-                })
-                return undefined
-              }}
-            />
-          ))}
-      <span>{outcomes.value[subject]}</span>
+      <p role="status">{outcomes.value[`approve:${call.id}`]}</p>
     </div>
+  )
+}
+
+type AnswersProps = { readonly callId: string; readonly turnId: string; readonly place: 'bar' | 'call' }
+
+/** What came of a press is said beside the call. */
+export function ApprovalAnswers({ callId, turnId, place }: AnswersProps): VNode {
+  return (
+    <>
+      {ANSWERS.map(({ decision, label, pending }) => (
+        <Action
+          key={decision}
+          id={`approve-${place}-${decision}:${callId}`}
+          subject={`approve:${callId}`}
+          label={label}
+          pendingLabel={pending}
+          kind={decision === 'deny' ? 'danger' : decision === 'allow' ? 'primary' : undefined}
+          run={async () => {
+            await json(`/v1/turns/${encodeURIComponent(turnId)}/approve`, {
+              method: 'POST',
+              body: { callId, decision },
+            })
+            return undefined
+          }}
+        />
+      ))}
+    </>
   )
 }

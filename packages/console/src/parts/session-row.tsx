@@ -56,8 +56,11 @@ function Row({ session, state }: RowProps): VNode {
 function wordOf({ turn }: Session, state: StateName): string {
   if (state === 'retrying' && turn?.retry != null) return `retrying ${turn.retry.attempt}/${turn.retry.max}`
   if (state === 'needs' && turn?.fault?.category === 'model_auth_failed') return 'key refused'
-  return STATES[state].word
+  return isQuestion(turn) ? 'needs your approval' : STATES[state].word
 }
+
+/** A call waits for a person's yes or no. */
+const isQuestion = (turn: Session['turn']): boolean => turn?.parked?.category === 'approval_needed'
 
 function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChildren {
   if (quarantined != null) return <span class="why">{quarantined.error}</span>
@@ -95,13 +98,20 @@ function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChild
   return turn.fault === null || state === 'cancelled' ? null : <span class="why">{turn.fault.title}</span>
 }
 
-function actionsOf({ turn }: Session, state: StateName, title: string): ComponentChildren {
+function actionsOf({ id, turn }: Session, state: StateName, title: string): ComponentChildren {
   if (turn == null || turn.endedAt !== null) return null
   const canResume =
-    turn.state === 'parked' || state === 'abandoned' || (turn.state === 'retrying' && turn.retry !== null)
+    (turn.state === 'parked' && !isQuestion(turn)) ||
+    state === 'abandoned' ||
+    (turn.state === 'retrying' && turn.retry !== null)
   const label = turn.state === 'retrying' ? 'Retry now' : 'Resume'
   return (
     <>
+      {isQuestion(turn) ? (
+        <a class="button primary" href={sessionLink(id)} aria-label={`Answer: ${title}`}>
+          Answer
+        </a>
+      ) : null}
       {canResume ? (
         <Action
           id={`resume:${turn.id}`}

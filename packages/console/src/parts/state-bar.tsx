@@ -3,7 +3,7 @@ import type { Session } from '@breakfall/wire'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { clock, now } from '../clock.ts'
-import { attemptsIn, survivedIn, type TurnView } from '../fold/view.ts'
+import { attemptsIn, type Call, survivedIn, type TurnView } from '../fold/view.ts'
 import { json } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
@@ -11,6 +11,7 @@ import { callLine, faultTitle, happened } from '../thread/words.ts'
 import { clockTime, countdown, counted, length, number } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
+import { ApprovalAnswers } from './approval.tsx'
 import { announce } from './announcer.tsx'
 import { Badge, Countdown, isUtc } from './basics.tsx'
 
@@ -122,10 +123,15 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
     parts.push(<span>No daemon runs this turn. Nothing is lost: it continues from its last safe point.</span>)
   } else if (turn.park !== null) {
     const { fault, resumeAt, because } = turn.park
+    const question = questionIn(turn)
     parts.push(
       <span>{where}</span>,
       <span>
-        {because === 'steps_spent' ? 'it used all its steps and asks whether to continue' : faultTitle(fault)}
+        {because === 'steps_spent'
+          ? 'it used all its steps and asks whether to continue'
+          : question === undefined
+            ? faultTitle(fault)
+            : `may it call ${question.tool}?`}
       </span>,
     )
     if (resumeAt !== null)
@@ -134,7 +140,8 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
           looks again in <Countdown until={Date.parse(resumeAt)} />
         </span>,
       )
-    const advice = fault.message?.advice ?? (state === 'needs' ? fault.error : '')
+    if (question !== undefined) parts.push(<code>{oneLine(callLine(question), 120)}</code>)
+    const advice = question !== undefined ? '' : (fault.message?.advice ?? (state === 'needs' ? fault.error : ''))
     if (advice !== '') parts.push(<span class="muted">{advice}</span>)
   } else if (turn.wait !== null) {
     const { fault, attempt, max, action, until } = turn.wait
@@ -167,6 +174,10 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
   }
   return parts.map((part, index) => <span key={index}>{part}</span>)
 }
+
+/** The call that waits for a person's yes or no. */
+const questionIn = (turn: TurnView): Call | undefined =>
+  turn.steps.at(-1)?.calls.find(({ approval, outcome }) => approval?.decision === null && outcome === 'running')
 
 function Facts({
   turn,
@@ -211,10 +222,12 @@ function Actions({ turn, state }: { readonly turn: TurnView; readonly state: Sta
           question: `The provider asked for ${length(asked)}; ${countdown(leftMs)} is left. Retry anyway?`,
           yes: turn.wait === null ? 'Resume now' : 'Retry now',
         }
-  const canResume = turn.park !== null || turn.wait !== null || state === 'abandoned'
+  const question = turn.park === null ? undefined : questionIn(turn)
+  const canResume = (turn.park !== null && question === undefined) || turn.wait !== null || state === 'abandoned'
   const label = turn.wait !== null ? 'Retry now' : 'Resume'
   return (
     <>
+      {question === undefined ? null : <ApprovalAnswers callId={question.id} turnId={turn.id} place="bar" />}
       {canResume ? (
         <Action
           id={`resume:${turn.id}`}

@@ -34,9 +34,9 @@ export function useJson(path: string, everyMs = 0): Loaded {
     return () => over.abort()
   }, [path, round, isConnected])
   useEffect(() => {
-    if (everyMs === 0) return
+    if (everyMs === 0 || isMissing) return // asked again after a reconnect: the daemon may be another one
     const timer = setInterval(() => document.visibilityState === 'visible' && setRound((n) => n + 1), everyMs)
     return () => clearInterval(timer)
-  }, [everyMs])
+  }, [everyMs, isMissing])
   return { data, problem, isMissing, reload: () => setRound((n) => n + 1) }
 }

@@ -2,10 +2,11 @@
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { clock } from '../clock.ts'
-import { isNumber, isText, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
+import { isNumber, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Category, titleOfCategory } from '../parts/basics.tsx'
 import { useJson } from '../parts/use-json.ts'
 import { faultLink, sessionLink } from '../route.ts'
+import { More, useMore } from '../parts/more.tsx'
 import { counted, number } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
@@ -35,8 +36,10 @@ function Groups(): VNode {
   if (hours > 0) query.set('since', new Date(from - hours * 3_600_000).toISOString())
   if (faultClass !== '') query.set('class', faultClass)
   if (isOpenOnly) query.set('open', '1')
-  const { data, problem } = useJson(`/v1/faults/seen${query.size === 0 ? '' : `?${query.toString()}`}`, 5_000)
-  const groups = listOf(data?.['groups']).map(jsonOf)
+  const path = `/v1/faults/seen${query.size === 0 ? '' : `?${query.toString()}`}`
+  const { data, problem } = useJson(path, 5_000)
+  const older = useMore(path, 'groups', textOf(data?.['next']))
+  const groups = [...listOf(data?.['groups']), ...older.rows].map(jsonOf)
   return (
     <div class="page">
       <div class="page-head">
@@ -80,6 +83,7 @@ function Groups(): VNode {
           <Group key={textOf(group['fingerprint'])} group={group} />
         ))}
       </ol>
+      <More of={older} />
     </div>
   )
 }
@@ -101,7 +105,7 @@ function Group({ group }: { readonly group: Json }): VNode {
         <span>in {counted(n('sessions'), 'session')}</span>
         {split.map((name) => (
           <span key={name}>
-            {name === 'ended' ? 'ended the turn' : name} {number(n(name))}
+            {name === 'ended' ? 'ended its turn' : name} {number(n(name))}
           </span>
         ))}
         <span>
@@ -155,18 +159,27 @@ function Bars({ hours }: { readonly hours: readonly number[] }): VNode | null {
 }
 
 function Occurrences({ fingerprint }: { readonly fingerprint: string }): VNode {
-  const { data, problem } = useJson(`/v1/faults/seen/${encodeURIComponent(fingerprint)}`, 5_000)
-  const group = jsonOf(data?.['group'] ?? data)
-  const occurrences = listOf(data?.['occurrences']).map(jsonOf)
-  const category = textOf(group['category']) || textOf(occurrences[0]?.['category'])
+  const path = `/v1/faults/seen/${encodeURIComponent(fingerprint)}`
+  const { data, problem, isMissing } = useJson(path, 5_000)
+  const older = useMore(path, 'occurrences', textOf(data?.['next']))
+  const group = jsonOf(data?.['group'])
+  const occurrences = [...listOf(data?.['occurrences']), ...older.rows].map(jsonOf)
+  const category = textOf(group['category'])
   return (
     <div class="page">
       <div class="page-head">
         <a href="#/faults">← Faults</a>
-        <h1>{titleOfCategory(category)}</h1>
+        <h1>{category === '' ? 'Fault' : titleOfCategory(category)}</h1>
         {category === '' ? null : <Category name={category} />}
       </div>
-      {problem === '' ? null : <p role="status">{problem}</p>}
+      {problem === '' ? null : (
+        <p role="status">{isMissing ? 'No session has met this fault, or the sessions were deleted.' : problem}</p>
+      )}
+      {category === '' ? null : (
+        <ol class="groups">
+          <Group group={group} />
+        </ol>
+      )}
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Occurrences">
         <table class="rows">
           <thead>
@@ -186,17 +199,24 @@ function Occurrences({ fingerprint }: { readonly fingerprint: string }): VNode {
         </table>
       </div>
       <p class="muted">
-        {counted(occurrences.length, 'occurrence')} shown{isText(data?.['next']) ? '; there are more' : ''}.
+        {number(occurrences.length)} of {counted(numberOf(group['count']), 'occurrence')} shown. <More of={older} />
       </p>
     </div>
   )
+}
+
+const BECAME: Readonly<Record<string, string>> = {
+  survived: '✓ survived',
+  parked: '◔ the turn is parked',
+  ended: '✗ ended the turn',
+  open: '↻ open',
 }
 
 function Occurrence({ one }: { readonly one: Json }): VNode {
   const sessionId = textOf(one['sessionId'])
   const step = isNumber(one['step']) ? one['step'] : undefined
   const attempt = isNumber(one['attempt']) ? one['attempt'] : undefined
-  const title = textOf(one['sessionTitle']) || textOf(one['title']) || sessionId
+  const title = textOf(one['sessionTitle']) || sessionId
   return (
     <tr class="occurrence">
       <td>
@@ -206,7 +226,7 @@ function Occurrence({ one }: { readonly one: Json }): VNode {
         <a href={sessionLink(sessionId, textOf(one['turnId']) || null, { step, attempt })}>{oneLine(title, 60)}</a>
       </td>
       <td class="num">{step ?? ''}</td>
-      <td>{textOf(one['became']) || textOf(one['outcome']) || textOf(one['state'])}</td>
+      <td>{BECAME[textOf(one['became'])] ?? textOf(one['became'])}</td>
       <td class="mono isolate">{oneLine(textOf(one['errorRaw']), 160)}</td>
     </tr>
   )

@@ -2,10 +2,10 @@
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { gateway } from '../link/fleet.ts'
-import { isJson, isNumber, isText, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
+import { isNumber, isText, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Countdown, titleOfCategory } from '../parts/basics.tsx'
 import { useJson } from '../parts/use-json.ts'
-import { bytes, number } from '../text/format.ts'
+import { bytes, counted, number } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
 export function GatewayScreen(): VNode {
@@ -27,20 +27,17 @@ export function GatewayScreen(): VNode {
         <>
           <Totals totals={jsonOf(data['totals'])} />
           <h2>Live streams</h2>
-          <Streams streams={listOf(data['live'] ?? data['streams']).map(jsonOf)} />
+          <Streams streams={listOf(data['live']).map(jsonOf)} />
           <h2>Upstreams</h2>
           <Upstreams upstreams={listOf(data['upstreams']).map(jsonOf)} />
           <h2>Last notes</h2>
           <ol class="injections" tabIndex={0} aria-label="Notes">
-            {listOf(data['notes'])
+            {listOf(data['recent'])
               .map(jsonOf)
               .toReversed()
               .map((note, index) => (
                 <li key={index}>
-                  <Ago at={textOf(note['at'])} />{' '}
-                  <span class="isolate">
-                    {reveal(textOf(note['text']) || textOf(note['message']) || JSON.stringify(note))}
-                  </span>
+                  <Ago at={textOf(note['at'])} /> <span class="isolate">{reveal(textOf(note['text']))}</span>
                 </li>
               ))}
           </ol>
@@ -85,10 +82,9 @@ function Streams({ streams }: { readonly streams: readonly Json[] }): VNode {
         </thead>
         <tbody>
           {streams.map((stream, index) => {
-            const fault = stream['lastFault']
-            const category = isText(fault) ? fault : isJson(fault) ? textOf(fault['category']) : ''
+            const category = textOf(stream['lastFault'])
             return (
-              <tr key={textOf(stream['id']) || index}>
+              <tr key={textOf(stream['requestId']) || index}>
                 <td>{reveal(textOf(stream['model']))}</td>
                 <td>{textOf(stream['state'])}</td>
                 <td class="num">{isNumber(stream['attempt']) ? stream['attempt'] : ''}</td>
@@ -109,8 +105,11 @@ function Upstreams({ upstreams }: { readonly upstreams: readonly Json[] }): VNod
     <ul>
       {upstreams.map((upstream, index) => (
         <li key={index}>
-          <code>{oneLine(textOf(upstream['url']) || textOf(upstream['name']), 100)}</code>{' '}
-          {textOf(upstream['state']) || (upstream['healthy'] === false ? 'away' : 'healthy')}
+          <code>{oneLine(textOf(upstream['url']), 100)}</code>{' '}
+          {upstream['isHealthy'] === true
+            ? 'healthy'
+            : `away after ${counted(numberOf(upstream['failuresInARow']), 'failure')} in a row`}
+          {isText(upstream['lastFault']) ? `; last: ${titleOfCategory(upstream['lastFault'])}` : ''}
         </li>
       ))}
     </ul>

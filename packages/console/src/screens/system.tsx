@@ -1,11 +1,14 @@
 /** The processes behind the page: daemon, runner, boxes, model server, MCP servers, with the last exit of each. */
-import type { ComponentChildren, VNode } from 'preact'
+import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { system } from '../link/fleet.ts'
-import { isJson, isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, numberOf, textOf } from '../link/shapes.ts'
-import { Ago, Boundary } from '../parts/basics.tsx'
+import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, numberOf, textOf } from '../link/shapes.ts'
+import { Ago, Countdown } from '../parts/basics.tsx'
+import { Facts, LastExit, Part, type Row, State } from '../parts/card.tsx'
+import { FleetTables } from '../parts/fleet-tables.tsx'
+import { McpCard } from '../parts/mcp-card.tsx'
 import { useJson } from '../parts/use-json.ts'
-import { bytes, counted, length } from '../text/format.ts'
+import { bytes, counted } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
 export function SystemScreen(): VNode {
@@ -14,8 +17,6 @@ export function SystemScreen(): VNode {
   const data = live ?? read.data
   const boxes = useJson('/v1/boxes', 5_000)
   const mcp = useJson('/v1/mcp', 5_000)
-  const daemons = useJson('/v1/daemons', 5_000)
-  const runners = useJson('/v1/runners', 5_000)
   useEffect(() => {
     document.title = 'System · Breakfall'
   }, [])
@@ -36,23 +37,14 @@ export function SystemScreen(): VNode {
           <Part name="Model" json={data['model']}>
             <Model model={jsonOf(data['model'])} />
           </Part>
-          {listOf(mcp.data?.['servers']).map((server, index) => (
-            <Part key={index} name={`MCP: ${textOf(jsonOf(server)['name'])}`} json={server}>
-              <Mcp server={jsonOf(server)} />
+          {listOf(mcp.data?.['servers']).map((server) => (
+            <Part key={textOf(jsonOf(server)['name'])} name={`MCP: ${textOf(jsonOf(server)['name'])}`} json={server}>
+              <McpCard server={jsonOf(server)} reload={mcp.reload} />
             </Part>
           ))}
-          {listOf(daemons.data?.['daemons']).length > 1 ? (
-            <Part name="Daemons" json={daemons.data}>
-              <Names rows={listOf(daemons.data?.['daemons']).map(jsonOf)} />
-            </Part>
-          ) : null}
-          {listOf(runners.data?.['runners']).length > 1 ? (
-            <Part name="Runners" json={runners.data}>
-              <Names rows={listOf(runners.data?.['runners']).map(jsonOf)} />
-            </Part>
-          ) : null}
         </div>
       )}
+      <FleetTables />
       <h2>Boxes</h2>
       <Boxes boxes={listOf(boxes.data?.['boxes']).map(jsonOf)} problem={boxes.problem} isLoaded={boxes.data !== null} />
     </div>
@@ -61,65 +53,11 @@ export function SystemScreen(): VNode {
 
 // ---- details, in the order they are used above ----
 
-function Part({
-  name,
-  json,
-  children,
-}: {
-  readonly name: string
-  readonly json: unknown
-  readonly children: ComponentChildren
-}): VNode {
-  return (
-    <section class="card" aria-label={name} data-part={name}>
-      <Boundary what={name} json={json}>
-        {children}
-      </Boundary>
-    </section>
-  )
-}
-
-type Row = readonly [string, ComponentChildren]
-
-function Facts({ rows }: { readonly rows: readonly Row[] }): VNode {
-  return (
-    <dl class="facts-list">
-      {rows
-        .filter(([, value]) => value !== '' && value !== null && value !== undefined)
-        .map(([name, value]) => (
-          <>
-            <dt>{name}</dt>
-            <dd class="isolate">{value}</dd>
-          </>
-        ))}
-    </dl>
-  )
-}
-
-function State({
-  name,
-  state,
-  isGood,
-}: {
-  readonly name: string
-  readonly state: string
-  readonly isGood: boolean
-}): VNode {
-  return (
-    <h2>
-      {name}{' '}
-      <span class={`badge tone-${isGood ? 'finished' : 'retrying'}`}>
-        <span aria-hidden="true">{isGood ? '●' : '◔'}</span> {state}
-      </span>
-    </h2>
-  )
-}
-
 function Daemon({ data }: { readonly data: Json }): VNode {
   const journal = jsonOf(data['journal'])
   const turns = jsonOf(data['turns'])
   const isFull = journal['isFull'] === true
-  const quarantined = isNumber(journal['quarantined']) ? journal['quarantined'] : listOf(journal['quarantined']).length
+  const quarantined = numberOf(journal['quarantined'])
   return (
     <>
       <State name="Daemon" state={isFull ? 'disk full: turns are parked' : 'running'} isGood={!isFull} />
@@ -149,7 +87,6 @@ const RUNNER_STATES: Readonly<Record<string, string>> = {
 
 function Runner({ runner }: { readonly runner: Json }): VNode {
   const state = textOf(runner['state'], 'none')
-  const isolation = isJson(runner['isolation']) ? textOf(runner['isolation']['level']) : textOf(runner['isolation'])
   return (
     <>
       <State name="Runner" state={RUNNER_STATES[state] ?? state} isGood={state === 'connected'} />
@@ -158,22 +95,27 @@ function Runner({ runner }: { readonly runner: Json }): VNode {
           ['address', textOf(runner['url'])],
           ['id', <code>{textOf(runner['runnerId'])}</code>],
           ['since', <Ago at={textOf(runner['since'])} />],
-          ['isolation', isolation],
+          ['isolation', textOf(runner['isolation'])],
         ]}
       />
     </>
   )
 }
 
+const CHILD_STATES: Readonly<Record<string, string>> = {
+  backoff: 'restarting',
+  given_up: 'given up',
+}
+
 function Model({ model }: { readonly model: Json }): VNode {
   const serve = jsonOrNull(model['serve'])
-  const state = serve === null ? 'not run by Breakfall' : textOf(serve['state'])
+  const status = serve === null ? 'not run by Breakfall' : textOf(serve['status'])
   return (
     <>
       <State
         name="Model"
-        state={state}
-        isGood={serve === null || state === 'ready' || state === 'busy' || state === 'running'}
+        state={CHILD_STATES[status] ?? status}
+        isGood={serve === null || status === 'ready' || status === 'busy'}
       />
       <Facts
         rows={[
@@ -183,13 +125,10 @@ function Model({ model }: { readonly model: Json }): VNode {
           [
             'fallbacks',
             listOf(model['fallbacks'])
-              .map((one) => (isText(one) ? one : textOf(jsonOf(one)['model']) || textOf(jsonOf(one)['name'])))
-              .filter(Boolean)
+              .map((one) => reveal(textOf(jsonOf(one)['name'])))
               .join(' → '),
           ],
-          ['process', serve !== null && isNumber(serve['pid']) ? `pid ${serve['pid']}` : ''],
-          ['attempt', serve !== null && isNumber(serve['attempt']) ? String(serve['attempt']) : ''],
-          ['until', serve !== null && isText(serve['until']) ? <Ago at={serve['until']} /> : ''],
+          ...(serve === null ? [] : childRows(serve)),
         ]}
       />
       {serve === null ? null : <LastExit exit={jsonOrNull(serve['lastExit'])} />}
@@ -197,69 +136,13 @@ function Model({ model }: { readonly model: Json }): VNode {
   )
 }
 
-function Mcp({ server }: { readonly server: Json }): VNode {
-  const state = textOf(server['state'])
-  return (
-    <>
-      <State name={`MCP server ${reveal(textOf(server['name']))}`} state={state} isGood={state === 'ready'} />
-      <Facts
-        rows={[
-          ['tools', isNumber(server['tools']) ? String(server['tools']) : ''],
-          ['since', <Ago at={textOf(server['since'])} />],
-          ['protocol', textOf(server['era'])],
-        ]}
-      />
-      <LastExit exit={jsonOrNull(server['lastExit'])} />
-    </>
-  )
-}
-
-/** Why a process ended last: the headline, what was recognised and what helps, and its last lines. */
-function LastExit({ exit }: { readonly exit: Json | null }): VNode | null {
-  if (exit === null) return null
-  const diagnoses = listOf(exit['diagnoses'] ?? exit['diagnostics']).map(jsonOf)
-  const tail = listOf(exit['tail']).filter(isText)
-  const how = isText(exit['signal'])
-    ? exit['signal']
-    : isNumber(exit['code'])
-      ? `exit ${exit['code']}`
-      : textOf(exit['kind'])
-  return (
-    <div class="notice tone-retrying">
-      <div>
-        <strong>Last exit: {reveal(textOf(exit['headline'])) || how}</strong>{' '}
-        <span class="muted">
-          {how}
-          {isNumber(exit['uptimeMs']) ? ` after ${length(exit['uptimeMs'])}` : ''}
-        </span>
-        {diagnoses.map((one, index) => (
-          <p key={index}>
-            {reveal(textOf(one['message']))} <span class="muted">{reveal(textOf(one['advice']))}</span>
-          </p>
-        ))}
-        {tail.length === 0 ? null : (
-          <details>
-            <summary>Its last {counted(tail.length, 'line')}</summary>
-            <pre class="raw" tabIndex={0}>
-              {tail.map((line) => oneLine(line, 400)).join('\n')}
-            </pre>
-          </details>
-        )}
-      </div>
-    </div>
-  )
-}
-
-function Names({ rows }: { readonly rows: readonly Json[] }): VNode {
-  return (
-    <Facts
-      rows={rows.map((row) => [
-        textOf(row['name']) || textOf(row['id']),
-        [textOf(row['state']), textOf(row['url'])].filter(Boolean).join(' '),
-      ])}
-    />
-  )
-}
+const childRows = (child: Json): readonly Row[] => [
+  ['process', isNumber(child['pid']) ? `pid ${child['pid']}` : ''],
+  ['failures in a row', isNumber(child['attempt']) && child['attempt'] > 0 ? String(child['attempt']) : ''],
+  ['starts again in', isText(child['until']) ? <Countdown until={Date.parse(child['until'])} /> : ''],
+  ['because', reveal(textOf(child['reason']))],
+  ['says', <span class="mono">{oneLine(textOf(child['line']), 200)}</span>],
+]
 
 function Boxes({
   boxes,

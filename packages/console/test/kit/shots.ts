@@ -20,6 +20,7 @@ export const SHOTS: readonly Shot[] = [
   { name: 'turn-running', hash: `/s/${IDS.running}` },
   { name: 'turn-finished', hash: `/s/${IDS.finished}` },
   { name: 'turn-needs', hash: `/s/${IDS.needs}` },
+  { name: 'turn-approval', hash: `/s/${IDS.approval}` },
   { name: 'turn-parked', hash: `/s/${IDS.parked}` },
   { name: 'turn-unknown', hash: `/s/${IDS.unknown}` },
   { name: 'turn-failed', hash: `/s/${IDS.failed}` },

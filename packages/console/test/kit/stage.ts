@@ -1,22 +1,12 @@
 /** A fleet on the stage with one session in every state, for pictures, axe and layout tests. */
 import { Journal } from './journal.ts'
+import { answerAt, systemAt } from './stage-answers.ts'
+import { IDS } from './stage-ids.ts'
 import { StagedDaemon } from './staged-daemon.ts'
 
-type Json = Readonly<Record<string, unknown>>
+export { IDS }
 
-export const IDS = {
-  needs: '01a1e6cc-0000-7000-8000-000000000001',
-  unknown: '01a1e6cc-0000-7000-8000-000000000002',
-  quarantined: '01a1e6cc-0000-7000-8000-000000000003',
-  abandoned: '01a1e6cc-0000-7000-8000-000000000004',
-  parked: '01a1e6cc-0000-7000-8000-000000000005',
-  retrying: '01a1e6cc-0000-7000-8000-000000000006',
-  queued: '01a1e6cc-0000-7000-8000-000000000007',
-  running: '01a1e6cc-0000-7000-8000-000000000008',
-  finished: '01a1e6cc-0000-7000-8000-000000000009',
-  failed: '01a1e6cc-0000-7000-8000-000000000010',
-  cancelled: '01a1e6cc-0000-7000-8000-000000000011',
-} as const
+type Json = Readonly<Record<string, unknown>>
 
 export async function stageFleet(): Promise<StagedDaemon> {
   const staged = await StagedDaemon.start()
@@ -88,6 +78,12 @@ function fill(staged: StagedDaemon, now: number): void {
     ),
     parked: { category: 'model_auth_failed', since: iso(now - 720_000), resumeAt: null },
   })
+  put('approval', 'Tidy up the issue tracker', 'parked', {
+    steps: 1,
+    marks: '-',
+    fault: fault('approval_needed', 'needs_action', 'A tool call waits for approval'),
+    parked: { category: 'approval_needed', since: iso(now - 90_000), resumeAt: null, because: 'approval_needed' },
+  })
   put('unknown', 'Deploy the preview', 'running', {
     steps: 9,
     marks: '------x--?',
@@ -96,10 +92,8 @@ function fill(staged: StagedDaemon, now: number): void {
   })
   put('quarantined', 'Import the old tickets', 'running', null, {
     quarantined: {
-      category: 'journal_corrupt',
-      class: 'internal',
+      ...new Journal('', now).fault('journal_corrupt', 'checksum mismatch'),
       error: 'The journal of this session is damaged at event 212. Nothing was written since.',
-      errorRaw: 'checksum mismatch',
     },
   })
   put('abandoned', 'Upgrade the linter', 'running', { steps: 2, marks: '--' }, { live: false })
@@ -142,8 +136,8 @@ function fill(staged: StagedDaemon, now: number): void {
     fault: fault('cancelled', 'cancelled', 'Cancelled'),
   })
   staged.counts = {
-    needs: 4,
-    parked: 2,
+    needs: 5,
+    parked: 3,
     retrying: 1,
     running: 2,
     queued: 1,
@@ -153,209 +147,9 @@ function fill(staged: StagedDaemon, now: number): void {
     unknown: 1,
     idle: 0,
   }
-  staged.system = {
-    bootId: staged.bootId,
-    version: '0.1.0',
-    startedAt: iso(now - 86_400_000),
-    now: iso(now),
-    tokenFile: '/home/ada/.local/state/breakfall/daemon.token',
-    stateDir: '/home/ada/.local/state/breakfall',
-    journal: { bytes: 18_400_000, freeBytes: 81_000_000_000, isFull: false, quarantined: 1 },
-    turns: { driven: 3, parked: 2 },
-    runner: {
-      state: 'connected',
-      url: 'http://127.0.0.1:41231',
-      runnerId: '01a1e6cd-f025-798e-b2b7-9c07913b0e80',
-      since: iso(now - 86_000_000),
-      isolation: { level: 'bwrap' },
-    },
-    model: {
-      name: 'qwen3-coder',
-      baseUrl: 'http://127.0.0.1:8080/v1',
-      profile: 'llama-cpp',
-      fallbacks: ['qwen3-coder-small', 'cloud/sonnet'],
-      serve: {
-        state: 'ready',
-        pid: 4711,
-        attempt: 2,
-        until: null,
-        lastExit: {
-          kind: 'signal',
-          code: null,
-          signal: 'SIGKILL',
-          phase: 'running',
-          uptimeMs: 5_412_000,
-          headline: 'The kernel killed it: out of memory',
-          diagnoses: [
-            {
-              message: 'The context did not fit into memory.',
-              advice: 'Start it with a smaller --ctx-size, or with --n-gpu-layers.',
-            },
-          ],
-          tail: ['llama_kv_cache: failed to allocate 5368709120 bytes', 'main: error: unable to load model'],
-        },
-      },
-    },
-    workspaces: ['/home/ada/src'],
-    gateway: true,
-    chaos: true,
-  }
-  staged.handle = ({ url, method }) => {
-    const path = url.pathname
-    if (method === 'POST' && /\/(?:resume|cancel)$/.test(path)) return { status: 202, json: {} }
-    if (path === '/v1/boxes')
-      return {
-        json: {
-          boxes: [
-            {
-              id: IDS.running,
-              state: 'running',
-              workspace: { kind: 'host', path: '/home/ada/src/app' },
-              isolation: { level: 'bwrap' },
-              execs: [{ execId: 'e1', state: 'running', command: ['sh', '-c', 'npm test'] }],
-            },
-          ],
-        },
-      }
-    if (path === '/v1/mcp')
-      return {
-        json: {
-          servers: [
-            { name: 'docs', state: 'ready', tools: 7, since: iso(now - 400_000), era: '2025-11-25' },
-            {
-              name: 'browser',
-              state: 'restarting',
-              tools: 0,
-              since: iso(now - 4_000),
-              lastExit: {
-                kind: 'exit',
-                code: 1,
-                uptimeMs: 912,
-                headline: 'Cannot find module playwright',
-                tail: ["Error: Cannot find module 'playwright'"],
-              },
-            },
-          ],
-        },
-      }
-    if (path === '/v1/chaos')
-      return {
-        json: {
-          plan: 'none',
-          injections: [
-            { at: iso(now - 61_000), fault: { kind: 'reset' }, events: 4, outcome: 'hit' },
-            { at: iso(now - 30_000), fault: { kind: 'status', status: 503 }, events: 0, outcome: 'hit' },
-          ],
-        },
-      }
-    if (path === '/v1/gateway')
-      return {
-        json: {
-          totals: { streams: 812, healed: 41, failed: 1 },
-          live: [
-            {
-              id: 's1',
-              model: 'gpt-oss-120b',
-              state: 'retrying',
-              attempt: 2,
-              bytes: 18_211,
-              lastFault: 'model_stream_interrupted',
-              nextAt: iso(now + 9_000),
-            },
-            { id: 's2', model: 'gpt-oss-120b', state: 'streaming', attempt: 1, bytes: 2_048 },
-          ],
-          upstreams: [{ url: 'http://127.0.0.1:8080/v1', state: 'healthy' }],
-          notes: [{ at: iso(now - 9_000), text: 'healed after 1.2 s: the stream broke, the answer was asked again' }],
-        },
-      }
-    if (path === '/v1/faults/seen') return { json: { groups: GROUPS(now) } }
-    if (path.startsWith('/v1/faults/seen/'))
-      return {
-        json: {
-          group: GROUPS(now)[0],
-          occurrences: [1, 2, 3].map((n) => ({
-            at: iso(now - n * 90_000),
-            sessionId: IDS.finished,
-            turnId: 't1',
-            step: n + 1,
-            attempt: 1,
-            seq: n,
-            title: 'Fix the date parser',
-            became: 'survived',
-            errorRaw: 'read ECONNRESET',
-          })),
-        },
-      }
-    if (path.startsWith('/v1/faults/'))
-      return {
-        json: {
-          category: 'model_overloaded',
-          class: 'transient',
-          boundary: 'model',
-          next: 'retry',
-          http: 503,
-          page: '# model_overloaded\n\nThe model server answered that it has no room for another request.\n\n## What Breakfall does\n\nIt waits and retries: attempts that cost nothing are bounded by `patienceMs`.\n\n| field | value |\n|---|---|\n| class | transient |\n',
-        },
-      }
-    return undefined
-  }
+  staged.system = systemAt(now)
+  staged.handle = ({ url, method }) => answerAt(now, method, url.pathname)
 }
-
-const GROUPS = (now: number): readonly Json[] => [
-  {
-    fingerprint: 'f1',
-    category: 'model_stream_interrupted',
-    class: 'transient',
-    boundary: 'model',
-    phase: 'stream',
-    title: 'The model’s stream broke off',
-    sample: { errorRaw: 'TypeError: terminated: read ECONNRESET' },
-    count: 91,
-    sessions: 4,
-    firstAt: iso(now - 172_800_000),
-    lastAt: iso(now - 8_000),
-    survived: 90,
-    parked: 0,
-    ended: 0,
-    open: 1,
-    hours: [0, 0, 1, 0, 0, 2, 3, 1, 0, 0, 4, 9, 14, 8, 3, 1, 0, 0, 6, 11, 17, 7, 3, 1],
-  },
-  {
-    fingerprint: 'f2',
-    category: 'model_auth_failed',
-    class: 'needs_action',
-    boundary: 'model',
-    phase: 'headers',
-    title: 'The provider rejected the API key',
-    sample: { errorRaw: '401 invalid_api_key' },
-    count: 1,
-    sessions: 1,
-    firstAt: iso(now - 720_000),
-    lastAt: iso(now - 720_000),
-    survived: 0,
-    parked: 1,
-    ended: 0,
-    open: 0,
-    hours: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-  },
-  {
-    fingerprint: 'f3',
-    category: 'exec_outcome_unknown',
-    class: 'unknown_outcome',
-    boundary: 'runner',
-    title: 'It is unknown whether the command ran',
-    sample: { errorRaw: 'the runner is gone and kept no record of the exec' },
-    count: 1,
-    sessions: 1,
-    firstAt: iso(now - 200_000),
-    lastAt: iso(now - 200_000),
-    survived: 0,
-    parked: 0,
-    ended: 0,
-    open: 1,
-    hours: [],
-  },
-]
 
 function journalOf(key: keyof typeof IDS, now: number): Journal['events'] {
   switch (key) {
@@ -404,6 +198,25 @@ function journalOf(key: keyof typeof IDS, now: number): Journal['events'] {
         .add('parked', {
           fault: new Journal('', now).fault('model_unreachable', 'connect ECONNREFUSED 127.0.0.1:8080'),
           resumeAt: iso(now + 41_000),
+        }).events
+    case 'approval':
+      return new Journal(IDS.approval, now - 95_000)
+        .turn('t1', 'Tidy up the issue tracker')
+        .wait(60)
+        .step()
+        .say('Issue 7 was fixed last week, so I close it.')
+        .call('mcp__tracker__close_issue', { issue: 7, comment: 'Fixed in 0.2.' })
+        .add('approval-requested', {
+          callId: 'c1',
+          tool: 'mcp__tracker__close_issue',
+          arguments: { issue: 7, comment: 'Fixed in 0.2.' },
+          why: 'The server tracker is not trusted to declare its tools as read-only.',
+          expiresAt: iso(now + 3_600_000),
+        })
+        .add('parked', {
+          fault: new Journal('', now).fault('approval_needed', 'mcp__tracker__close_issue'),
+          resumeAt: null,
+          because: 'approval_needed',
         }).events
     case 'unknown':
       return new Journal(IDS.unknown, now - 60_000)

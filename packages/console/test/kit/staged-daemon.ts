@@ -1,7 +1,10 @@
 /**
  * A daemon on a stage: the real page under the real headers, and an API whose every answer the test decides. For states that are
  * rare, hostile or many. What the page does with a real daemon is proven in `system/`.
+ *
+ * I1  Every answer, change and event is checked against the schemas of the wire; at the end, whatever did not fit fails the test.
  */
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -10,6 +13,8 @@ import { extname, join } from 'node:path'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { CONSOLE_HEADERS } from '../../../daemon/src/api/console-page.ts'
 import { buildConsole } from '../../build.mjs'
+import { answerDrift, changeDrift, eventDrift, snapshotDrift } from './contract.ts'
+import { completeSession, completeSystem, turnsIn } from './complete.ts'
 import type { Event } from './journal.ts'
 
 export const TOKEN = 'staged-token-0123456789abcdef'
@@ -39,6 +44,9 @@ export class StagedDaemon implements AsyncDisposable {
   bootId: string = randomUUID()
   journal = 'j1'
   beats = true
+  /** True: this stage sends events that no daemon would send. */
+  isWild = false
+  readonly #drift = new Set<string>()
   /** True: every connection is cut, and new ones are refused. */
   isAway = false
   readonly #server: Server
@@ -76,26 +84,30 @@ export class StagedDaemon implements AsyncDisposable {
     return `${this.url}/#token=${TOKEN}&to=${encodeURIComponent(hash)}`
   }
 
+  /** What the session lacks is filled in. */
   put(session: Json & { readonly id: string }, events: readonly Event[] = []): void {
-    this.sessions.set(session.id, session)
+    this.sessions.set(session.id, completeSession(session, events))
     this.journals.set(session.id, [...events])
   }
 
   /** To every page. */
-  send(frame: unknown): void {
+  send(frame: { readonly watch: Json }): void {
+    this.#note(changeDrift(frame.watch))
     for (const ws of this.#sockets.clients) ws.send(JSON.stringify(frame))
   }
 
   /** A live event. */
   push(sessionId: string, ...events: readonly Event[]): void {
     this.journals.get(sessionId)?.push(...events)
+    this.#check(events)
     for (const [ws, ids] of this.#subscribed)
       if (ids.has(sessionId)) for (const event of events) ws.send(JSON.stringify({ event }))
   }
 
   change(session: Json & { readonly id: string }): void {
-    this.sessions.set(session.id, session)
-    this.send({ watch: { session } })
+    const whole = completeSession(session, this.journals.get(session.id))
+    this.sessions.set(session.id, whole)
+    this.send({ watch: { session: whole } })
   }
 
   goAway(): void {
@@ -112,9 +124,18 @@ export class StagedDaemon implements AsyncDisposable {
     for (const ws of this.#sockets.clients) ws.terminate()
     this.#server.closeAllConnections()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    assert.deepEqual([...this.#drift], [], 'the stage says what no daemon would say') // I1
   }
 
   // ---- details ----
+
+  #note(drift: string | undefined): void {
+    if (drift !== undefined) this.#drift.add(drift)
+  }
+
+  #check(events: readonly Event[]): void {
+    if (!this.isWild) for (const event of events) this.#note(eventDrift(event))
+  }
 
   #talk(ws: WebSocket): void {
     const subscribed = new Set<string>()
@@ -128,14 +149,17 @@ export class StagedDaemon implements AsyncDisposable {
       } = JSON.parse(data.toString('utf8')) as { id: number; method: string; params?: Record<string, unknown> }
       const answer = (result: unknown): void => ws.send(JSON.stringify({ id, result }))
       const sessionId = String(params['sessionId'])
-      if (method === 'watch')
-        return answer({
+      if (method === 'watch') {
+        const snapshot = {
           bootId: this.bootId,
           at: new Date().toISOString(),
           counts: this.counts,
-          system: this.system,
+          system: this.#system,
           sessions: [...this.sessions.values()],
-        })
+        }
+        this.#note(snapshotDrift(snapshot))
+        return answer(snapshot)
+      }
       if (method === 'unsubscribe') {
         subscribed.delete(sessionId)
         return answer({ sessionId })
@@ -154,6 +178,7 @@ export class StagedDaemon implements AsyncDisposable {
       })
       if (isReset) ws.send(JSON.stringify({ reset: { sessionId, reason: 'another_journal' } }))
       subscribed.add(sessionId)
+      this.#check(events)
       for (const event of events) if (isReset || event.seq > Number(seq)) ws.send(JSON.stringify({ event }))
     })
   }
@@ -171,17 +196,19 @@ export class StagedDaemon implements AsyncDisposable {
     const isOpen = pathname === '/v1/health' || pathname === '/v1/console/tokens'
     if (!isOpen && req.headers.authorization !== `Bearer ${TOKEN}`)
       return reply(res, { status: 401, json: { category: 'unauthorized', error: 'No.' } })
-    reply(res, this.handle({ method, url, body, headers: req.headers }) ?? this.#usual(method, pathname, url))
+    const answer = this.handle({ method, url, body, headers: req.headers }) ?? this.#usual(method, pathname, url)
+    if (answer.text === undefined) this.#note(answerDrift(method, pathname, answer.status ?? 200, answer.json))
+    reply(res, answer)
   }
 
   #usual(method: string, path: string, url: URL): Answer {
     const [, sessionId, rest] = /^\/v1\/sessions\/([^/]+)(?:\/(.+))?$/.exec(path) ?? []
-    if (path === '/v1/health') return { json: { status: 'ok', version: '0' } }
-    if (path === '/v1/system') return { json: this.system }
+    if (path === '/v1/health') return { json: { status: 'ok', version: '0', api: 1 } }
+    if (path === '/v1/system') return { json: this.#system }
     if (path === '/v1/sessions' && method === 'GET')
       return { json: { sessions: this.#selected(url), counts: this.counts } }
     if (sessionId !== undefined && rest === 'turns' && method === 'GET')
-      return { json: { turns: turnsIn(this.journals.get(sessionId) ?? []) } }
+      return { json: { turns: turnsIn(sessionId, this.journals.get(sessionId) ?? []) } }
     if (sessionId !== undefined && rest === 'export') {
       const lines = [
         { event: 'bundle', version: 1, session: this.sessions.get(sessionId) },
@@ -192,6 +219,10 @@ export class StagedDaemon implements AsyncDisposable {
     if (sessionId !== undefined && rest === undefined && this.sessions.has(sessionId))
       return { json: this.sessions.get(sessionId) }
     return { status: 404, json: { category: 'not_found', error: 'Not on this stage.' } }
+  }
+
+  get #system(): Json {
+    return completeSystem({ bootId: this.bootId, ...this.system })
   }
 
   #selected(url: URL): readonly Json[] {
@@ -226,14 +257,4 @@ const TYPES: Readonly<Record<string, string>> = {
 
 function reply(res: ServerResponse, { status = 200, json, text, type = 'application/json' }: Answer): void {
   res.writeHead(status, { 'Content-Type': type }).end(text ?? JSON.stringify(json ?? {}))
-}
-
-function turnsIn(events: readonly Event[]): readonly Json[] {
-  const turns = new Map<string, { id: string; firstSeq: number; lastSeq: number; state: string }>()
-  for (const event of events) {
-    const id = String(event['turnId'])
-    const state = event.type === 'turn-end' ? 'finished' : event.type === 'turn-error' ? 'failed' : 'running'
-    turns.set(id, { id, firstSeq: turns.get(id)?.firstSeq ?? event.seq, lastSeq: event.seq, state })
-  }
-  return [...turns.values()].toReversed()
 }

@@ -50,6 +50,7 @@ browserTest(
     await page.waitForSelector('[data-section="needs"]')
     const expected = {
       needs: ['needs', '▲', 'key refused'],
+      approval: ['needs', '▲', 'needs your approval'],
       unknown: ['needs', '?', 'outcome unknown'],
       quarantined: ['needs', '⚠', 'journal damaged'],
       abandoned: ['needs', '◌', 'not running'],
@@ -70,7 +71,7 @@ browserTest(
       .evaluateAll((all) => all.map((one) => one.getAttribute('data-section')))
     assert.deepEqual(sections, ['needs', 'waiting', 'running', 'ended'])
     assert.doesNotMatch(await textOf(page, `[data-session="${IDS.unknown}"]`), /fail/i)
-    assert.match(await page.title(), /▲ 4/)
+    assert.match(await page.title(), /▲ 5/)
   },
 )
 
@@ -229,7 +230,12 @@ browserTest(
       .turn('t1', 'go')
       .step()
       .say('x', 5)
-      .retry('model_overloaded', '503', 10, { action: 'fallback', event: { to: { model: 'spare-model' } } })
+      .retry('model_overloaded', '503', 10, {
+        action: 'fallback',
+        event: {
+          to: { model: 'spare-model', provider: { name: 'spare', baseUrl: 'http://127.0.0.1:1/v1', api: 'chat' } },
+        },
+      })
       .wait(20)
       .say('y', 5)
       .call('bash', { command: 'deploy' })

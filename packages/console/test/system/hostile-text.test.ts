@@ -132,6 +132,7 @@ browserTest('57: events with missing, extra or wrong fields cost one line each',
   stage(staged)
   const page = await open(staged.open('/s/s1'))
   await page.waitForSelector('.state-bar[data-state="finished"]')
+  staged.isWild = true
   const base = { sessionId: 's1', turnId: 't2', at: new Date().toISOString() }
   const n = staged.journals.get('s1')?.length ?? 0
   staged.push(

@@ -12,6 +12,8 @@ const session = (
   at: number,
 ): Readonly<Record<string, unknown>> & { readonly id: string } => ({
   id,
+  boxId: id,
+  turnId: null,
   title,
   state: 'idle',
   model: 'm',
@@ -119,7 +121,7 @@ browserTest(
           .result('ok', '')
           .step()
       staged.push('s1', ...journal.events.slice(from))
-      await page.waitForTimeout(60)
+      await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(resolve)))
     }
     const head = journal.events.length
     await page.waitForFunction(() => document.querySelectorAll('.step').length >= 70)

@@ -1,0 +1,40 @@
+/** Pages after the first one, loaded when a person asks for them. */
+import type { VNode } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { json } from '../link/api.ts'
+import { listOf, textOf } from '../link/shapes.ts'
+import { Action, outcomes } from './action.tsx'
+
+export type MoreRows = {
+  readonly rows: readonly unknown[]
+  /** Undefined if there are none. */
+  readonly load: (() => Promise<undefined>) | undefined
+}
+
+/** `first` is the `next` of the first page. */
+export function useMore(path: string, field: string, first: string): MoreRows {
+  const [rows, setRows] = useState<readonly unknown[]>([])
+  const [next, setNext] = useState<string | null>(null)
+  useEffect(() => {
+    setRows([])
+    setNext(null)
+  }, [path])
+  const cursor = next ?? first
+  if (cursor === '') return { rows, load: undefined }
+  const load = async (): Promise<undefined> => {
+    const page = await json(`${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`)
+    setRows([...rows, ...listOf(page[field])])
+    setNext(textOf(page['next']))
+  }
+  return { rows, load }
+}
+
+export function More({ of: { load } }: { readonly of: MoreRows }): VNode | null {
+  if (load === undefined) return null
+  return (
+    <>
+      <Action id="more" subject="more" label="Load older ones" pendingLabel="Loading…" run={load} />{' '}
+      <span role="status">{outcomes.value['more']}</span>
+    </>
+  )
+}
