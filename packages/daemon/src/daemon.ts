@@ -14,6 +14,7 @@ import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
+import { parkedCategories } from './api/turn-metrics.ts'
 import { fleetRoutes } from './api/fleet-routes.ts'
 import { daemonRoutes } from './api/routes.ts'
 import { seenRoutes } from './api/seen-routes.ts'
@@ -324,6 +325,9 @@ async function assemble(
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,
     socketsOpen: () => sockets(),
+    store,
+    drivenTurns: () => engine.drivenTurns(),
+    parkedOn: () => parkedCategories(store),
   })
   return {
     sessions,

@@ -1,6 +1,9 @@
 /** The metrics of `/metrics`. One registry per daemon, because one process may run two daemons. */
 import { type Cost, isTerminal, type SessionEvent, type Usage } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Store } from '../store/store.ts'
+import { storeMetrics } from './store-metrics.ts'
+import { type TurnGauges, turnMetrics } from './turn-metrics.ts'
 
 export type DaemonMetrics = {
   event(event: SessionEvent): void
@@ -10,7 +13,8 @@ export type DaemonMetrics = {
   request(answer: { method: string; route: string; status: number; ms: number }): void
 }
 
-type Gauges = {
+type Gauges = TurnGauges & {
+  readonly store: Pick<Store, 'lease' | 'connections'>
   readonly turnsDriven: () => number
   readonly sessionsLive: () => number
   readonly socketsOpen: () => number
@@ -76,8 +80,13 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
       },
     })
   }
+  const turnEvent = turnMetrics(gauges, registers)
+  storeMetrics(gauges.store, registers)
   return {
-    event: (event) => count(event, { events, turns, faults }),
+    event: (event) => {
+      count(event, { events, turns, faults })
+      turnEvent(event)
+    },
     used: (usage, price) => countUsed(usage, price, { tokens, uncounted, cost }),
     request: ({ route, status, ms }) => requests.observe({ route, status: String(status) }, ms / 1000),
     text: () => (registers[0] as Registry).metrics(),

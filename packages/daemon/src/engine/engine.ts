@@ -7,7 +7,7 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, recovered by the next daemon. Turns that it has
  *     not recovered itself yet stay untouched.
  */
-import { classify, Fault, faultFrom, isFault, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, type Policy, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
 import type { ShownPart } from '@breakfall/model'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
@@ -47,6 +47,10 @@ export class Engine {
 
   get driven(): number {
     return this.#drives.size
+  }
+
+  *drivenTurns(): Iterable<{ readonly turn: TurnFold; readonly policy: Policy }> {
+    for (const { fold, policy } of this.#drives.keys()) if (fold.turn !== null) yield { turn: fold.turn, policy }
   }
 
   /** Drives a session that an earlier process left unfinished; recovers its turn when its time has come. */

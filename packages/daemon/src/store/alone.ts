@@ -7,6 +7,7 @@ import type { Store } from './store.ts'
 export type Alone = Pick<
   Store,
   | 'isShared'
+  | 'connections'
   | 'lease'
   | 'hints'
   | 'runners'
@@ -21,6 +22,7 @@ export type Alone = Pick<
 
 export const alone = (): Alone => ({
   isShared: false,
+  connections: () => ({ size: 0, free: 0, waiting: 0 }),
   lease: endlessLease(newId()),
   hints: NO_HINTS,
   runners: undefined,

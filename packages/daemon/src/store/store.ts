@@ -88,6 +88,8 @@ export type Store = {
 
   /** Whether other daemons may own sessions. If not, nothing below this line ever has anything to say. */
   readonly isShared: boolean
+  /** Connections to the database, and requests that wait for one. All zero for a file. */
+  connections(): { readonly size: number; readonly free: number; readonly waiting: number }
   readonly lease: Lease
   readonly hints: Hints
   /** Undefined: the daemon has one runner, by its configuration. */

@@ -42,6 +42,10 @@ export class Pool {
     }
   }
 
+  get usage(): { readonly size: number; readonly free: number; readonly waiting: number } {
+    return { size: this.#all.length, free: this.#free.length, waiting: this.#waiting.length }
+  }
+
   async end(): Promise<void> {
     this.#isEnded = true
     await Promise.all(this.#all.map((connection) => connection.end()))

@@ -213,6 +213,7 @@ class PostgresStore implements Store {
   withdraw = (commandId: string) => faulty(this.#commands.withdraw(commandId))
   getCommand = (commandId: string) => faulty(this.#commands.get(commandId))
   openCommands = (sessionIds?: readonly string[]) => faulty(this.#commands.open(sessionIds))
+  connections = () => this.#pool.usage
   daemons = async () => (await faulty(this.#pool.query(LIST))).map(daemonOf)
   drainDaemon = async (bootId: string) => (await faulty(this.#pool.query(DRAIN, [bootId]))).length > 0
 
