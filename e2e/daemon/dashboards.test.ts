@@ -68,7 +68,7 @@ test('every metric and label of the dashboard and of the alerts is served', LIMI
     fetch(`${runner.url}/metrics`, { headers: { authorization: `Bearer ${token}` } }).then((answer) => answer.text()),
     fetch(new URL('/metrics', gateway.url)).then((answer) => answer.text()),
   ])
-  const [daemonText = ''] = texts
+  const [daemonText] = texts
   assert.match(daemonText, /breakfall_turns_parked\{category="model_auth_failed"\} 1/)
   assert.match(daemonText, /breakfall_faults_survived_total 1/)
   assert.match(daemonText, /breakfall_faults_lost_total\{category="model_bad_request"\} 1/)

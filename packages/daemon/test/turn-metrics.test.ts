@@ -1,15 +1,30 @@
 /** Metrics of turns: what counts as a first word, what a store that is away does, and how budgets are read. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { POLICY_DEFAULTS } from '@breakfall/faults'
+import { Fault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { initialAnswer } from '@breakfall/model'
-import type { SessionEvent } from '@breakfall/wire'
+import { type SessionEvent, sessionEventSchema } from '@breakfall/wire'
 import { Registry } from 'prom-client'
 import { budgetsLeft, parkedCategories, turnMetrics } from '../src/api/turn-metrics.ts'
-import type { TurnFold } from '../src/turn/state.ts'
 
-const event = (type: string, second: number, more: object = {}): SessionEvent =>
-  ({ type, turnId: 't1', at: new Date(second * 1000).toISOString(), ...more }) as unknown as SessionEvent
+const { report: fault } = new Fault('model_overloaded')
+const step = { step: 1, attempt: 1 }
+const PARTS = {
+  'step-start': { step: 1 },
+  retry: { ...step, fault, action: 'retry', delayMs: 1, max: 6 },
+  'text-delta': { ...step, part: 'p1', text: 'Hi' },
+  parked: { fault, resumeAt: null },
+}
+
+const event = (type: keyof typeof PARTS, second: number): SessionEvent =>
+  sessionEventSchema.parse({
+    seq: 1,
+    type,
+    sessionId: 's1',
+    turnId: 't1',
+    at: new Date(second * 1000).toISOString(),
+    ...PARTS[type],
+  })
 
 test('the first word counts from the start of its step, once, retries included; a park in between does not count', async () => {
   const registry = new Registry()
@@ -49,7 +64,7 @@ test('parked turns are counted by category, and keep their last numbers while th
 
 test('a budget is a share from 1, unused, to 0, spent', () => {
   const used = { failures: 35, freeFailures: 5, waitedMs: 9e9, parks: 5, parkedMs: 0 }
-  const turn = { step: 60, stepsFrom: 20, answer: initialAnswer(used) } as unknown as TurnFold
+  const turn = { step: 60, stepsFrom: 20, answer: initialAnswer(used) }
   assert.deepEqual(budgetsLeft({ turn, policy: POLICY_DEFAULTS }), {
     failures: 0.5,
     waiting: 0,

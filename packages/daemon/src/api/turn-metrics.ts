@@ -6,7 +6,10 @@ import type { Store } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'
 
 /** A turn that this daemon works on, and the policy that limits it. */
-export type DrivenTurn = { readonly turn: TurnFold; readonly policy: Policy }
+export type DrivenTurn = {
+  readonly turn: Pick<TurnFold, 'step' | 'stepsFrom' | 'answer'>
+  readonly policy: Policy
+}
 
 export type TurnGauges = {
   readonly drivenTurns: () => Iterable<DrivenTurn>
