@@ -11,7 +11,7 @@ const { report: fault } = new Fault('model_overloaded')
 const step = { step: 1, attempt: 1 }
 const PARTS = {
   'step-start': { step: 1 },
-  retry: { ...step, fault, action: 'retry', delayMs: 1, max: 6 },
+  retry: { ...step, fault, action: 'retry', delayMs: 1, max: 6, nextAt: new Date(0).toISOString() },
   'text-delta': { ...step, part: 'p1', text: 'Hi' },
   parked: { fault, resumeAt: null },
 }
