@@ -7,6 +7,8 @@ import type { Cgroups } from './isolation/cgroup.ts'
 import type { ToolchainFinder } from './home/finder.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
+import type { PresetFinder } from './network/ask-machine.ts'
+import type { Internet } from './network/dial.ts'
 import type { WorkspaceRules } from './box/workspace.ts'
 import type { Fences } from './box/fences.ts'
 
@@ -22,7 +24,7 @@ export type RunnerHost = {
   readonly nothing: { readonly file: string; readonly folder: string }
   readonly git: string | null
   /** Programs that some machines lack. */
-  readonly tools: { readonly nsenter: string | null; readonly perl: string | null }
+  readonly tools: { readonly nsenter: string | null; readonly perl: string | null; readonly ip: string | null }
   readonly home: 'real' | 'private'
   readonly cgroups: Cgroups
   readonly fifos: FifoPool
@@ -41,6 +43,9 @@ export type RunnerHost = {
   readonly keyring: readonly string[]
   /** Sandboxes of a box can share a network here. */
   readonly sharedNetwork: boolean
+  /** What boxes with a list of names reach. */
+  readonly internet: Internet
+  readonly presets: Pick<PresetFinder, 'names'>
   readonly setsid: string
   readonly sleep: string
   /** Descriptors that children must not inherit. */

@@ -1,6 +1,7 @@
 /** What a runner is started with. */
 import type { IsolationLevel } from '@breakfall/wire'
 import type { Clock } from './clock.ts'
+import type { Internet } from './network/dial.ts'
 import type { Retention } from './host.ts'
 
 export type RunnerOptions = {
@@ -34,6 +35,8 @@ export type RunnerOptions = {
   /** The environment that the allow-list picks from; by default the process's own. */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
   readonly clock?: Clock | undefined
+  /** How names are resolved and addresses dialled for boxes with a list of names. */
+  readonly internet?: Partial<Internet> | undefined
   /** Receives one line for each failure in the background. */
   readonly onProblem?: ((line: string) => void) | undefined
   /** Called after the runner has exited because it was idle. */

@@ -21,6 +21,8 @@ import { type Isolation, probeIsolation } from './isolation/probe.ts'
 import { probeSharedNetwork } from './isolation/shared-network.ts'
 import { seccompProgram } from './isolation/seccomp.ts'
 import type { RunnerMetrics } from './metrics.ts'
+import { PresetFinder } from './network/ask-machine.ts'
+import { INTERNET } from './network/dial.ts'
 import type { RunnerOptions } from './options.ts'
 import type { Identity } from './state/identity.ts'
 import { inheritedDescriptors } from './state/inherited.ts'
@@ -66,6 +68,7 @@ export async function readHost(
     tools: {
       nsenter,
       perl: findProgram('perl', path, USUAL_FOLDERS),
+      ip: findProgram('ip', path, [...USUAL_FOLDERS, '/usr/sbin', '/sbin']),
     },
     home: options.home ?? 'real',
     isolation,
@@ -88,6 +91,8 @@ export async function readHost(
     isPlainShell: await isPlainShell(),
     sharedNetwork: await canShareNetwork(isolation, nsenter, stateDir, layout),
     keyring: await findKeyringPrefix(path),
+    internet: { ...INTERNET, ...options.internet },
+    presets: new PresetFinder(environment, home, () => clock.monotonicMs()),
     setsid: program('setsid'),
     sleep: program('sleep'),
     inherited: inheritedDescriptors(),

@@ -5,6 +5,8 @@
 import type { FaultCategory } from '@breakfall/faults'
 import {
   boxCreateSchema,
+  boxNetworkSchema,
+  networkAllowSchema,
   boxListSchema,
   boxOwnerSchema,
   boxSchema,
@@ -126,6 +128,24 @@ export const RUNNER_ROUTES = {
     summary: 'The background processes of a box, with the ports that they listen on',
     answers: { 200: processListSchema },
     faults: onBox,
+  },
+  getNetwork: {
+    method: 'get',
+    path: `${BOX}/network`,
+    operationId: 'getNetwork',
+    summary: 'What a box may reach, and what it was refused',
+    answers: { 200: boxNetworkSchema },
+    faults: onBox,
+  },
+  setNetwork: {
+    method: 'put',
+    path: `${BOX}/network`,
+    operationId: 'setNetwork',
+    summary: 'Change the list of names that a box may reach; connections that are open stay',
+    headers,
+    body: networkAllowSchema,
+    answers: { 200: boxNetworkSchema },
+    faults: mutating,
   },
   startBox: {
     method: 'post',

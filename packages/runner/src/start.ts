@@ -115,6 +115,7 @@ async function serve(
         for (const exec of box.execs.live.values()) exec.release()
         box.guardWatch?.close()
         box.restarts.close()
+        box.names?.close()
         box.warm.close()
         await box.keepers.close()
         box.reservations.close()

@@ -47,7 +47,17 @@ export const EXEC_SIGNALS = [
 
 export type BoxState = (typeof BOX_STATES)[number]
 export type IsolationLevel = (typeof ISOLATION_LEVELS)[number]
-export type Network = (typeof NETWORKS)[number]
+/** The names that a box may reach: `packages.example.org`, `*.example.org:22`, `preset:npm`. */
+const allowList = z
+  .array(text(300, 'a name'), { error: 'a list of names' })
+  .max(256, { error: 'a list of at most 256 names' })
+
+export const networkAllowSchema = body({ allow: allowList })
+
+const networkInput = z.union([z.enum(NETWORKS), networkAllowSchema], {
+  error: '"none", "host" or {"allow": a list of names}',
+})
+export type Network = z.infer<typeof networkInput>
 export type ExecCause = (typeof EXEC_CAUSES)[number]
 export type SpawnFailure = (typeof SPAWN_FAILURES)[number]
 
@@ -71,7 +81,7 @@ export const boxCreateSchema = body({
     execsMax: integer(1, 1_000).optional(),
     processesMax: integer(0, 100).optional().describe('background processes at once'),
   }).optional(),
-  network: oneOf(NETWORKS).optional(),
+  network: networkInput.optional(),
   home: oneOf(HOMES).optional(),
   mounts: z
     .array(body({ path: absolutePath('the path of a host folder'), mode: oneOf(['ro', 'rw']).optional() }), {
@@ -117,7 +127,7 @@ export const boxSchema = record({
     execsMax: z.int().nullable(),
     processesMax: z.int().nullable().optional(),
   }),
-  network: z.enum(NETWORKS),
+  network: z.union([z.enum(NETWORKS), record({ allow: z.array(z.string()) })]),
   autoStart: z.boolean(),
   home: record({
     path: z.string(),
@@ -234,6 +244,25 @@ export type Exec = z.infer<typeof execSchema>
 
 /** Whose calls a box accepts from now on. */
 export const boxOwnerSchema = record({ epoch: z.int() })
+
+export const boxNetworkSchema = record({
+  mode: z.enum([...NETWORKS, 'allow']),
+  allow: z.array(z.string()).readonly().describe('as requested'),
+  names: z.array(z.string()).readonly().describe('the same with presets replaced by their names'),
+  denied: z
+    .array(
+      record({
+        name: z.string().describe('a name, or an address that was tried without one'),
+        port: z.int().nullable().describe('null: it was looked up, and no more'),
+        count: z.int(),
+        lastAt: time,
+        because: z.enum(['not_allowed', 'private_address', 'other_name', 'no_address']),
+      }),
+    )
+    .readonly(),
+})
+
+export type BoxNetworkView = z.infer<typeof boxNetworkSchema>
 
 export const processListSchema = record({ processes: z.array(processSchema) })
 

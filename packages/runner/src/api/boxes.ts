@@ -1,7 +1,16 @@
 /** Boxes over HTTP. */
-import { BOX_STATES, type BoxState, boxCreateSchema, EPOCH_HEADER, invalidRequest } from '@breakfall/wire'
+import {
+  BOX_STATES,
+  type BoxState,
+  boxCreateSchema,
+  EPOCH_HEADER,
+  invalidRequest,
+  type Network,
+  networkAllowSchema,
+} from '@breakfall/wire'
 import { readJson } from '@breakfall/wire/node'
 import { readHomeFiles } from '../home/home-files.ts'
+import { expandAllowList } from '../network/presets.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { epochOf, page } from './access.ts'
 import {
@@ -26,6 +35,8 @@ type Names =
   | 'stopBox'
   | 'removeBox'
   | 'listProcesses'
+  | 'getNetwork'
+  | 'setNetwork'
   | 'ownBox'
 
 export function boxHandlers(context: ApiContext): Record<Names, Handler> {
@@ -36,17 +47,19 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       const epoch = epochToChange(context, call)
       const create = await readJson(call.req, boxCreateSchema)
       const prefix = call.params['prefix'] ?? ''
-      const { workspace } = boxes.design(prefix, create) // refuses before anything is read in that folder
+      const allowed = await allowedIn(context, create.network)
+      const { workspace } = boxes.design(prefix, create, allowed) // refuses before anything is read in that folder
       const { git, rules } = context.host
       const files = await readHomeFiles({ git, home: rules.home, workspace: create.workspace && workspace.path })
       refuseWhileClosing(context)
-      const box = boxes.create(prefix, create, epoch, files)
+      const box = boxes.create(prefix, create, epoch, files, allowed)
       return { status: 201, json: box.record }
     },
-    checkBox: async (call) => ({
-      status: 200,
-      json: boxes.design(call.params['prefix'] ?? '', await readJson(call.req, boxCreateSchema)),
-    }),
+    checkBox: async (call) => {
+      const create = await readJson(call.req, boxCreateSchema)
+      const allowed = await allowedIn(context, create.network)
+      return { status: 200, json: boxes.design(call.params['prefix'] ?? '', create, allowed) }
+    },
     listBoxes: (call) => {
       const state = stateIn(call.query)
       const all = boxes
@@ -57,6 +70,15 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
     },
     getBox: (call) => ({ status: 200, json: boxOf(context, call).record }),
     listProcesses: (call) => ({ status: 200, json: { processes: boxOf(context, call).processes() } }),
+    getNetwork: (call) => ({ status: 200, json: boxOf(context, call).networkView() }),
+    setNetwork: async (call) => {
+      boxToChange(context, call)
+      const network = await readJson(call.req, networkAllowSchema)
+      const allowed = await allowedIn(context, network, 'allow')
+      const box = boxToChange(context, call) // asking took time: another owner may be here
+      await box.setNetwork(network.allow, allowed ?? [])
+      return { status: 200, json: box.networkView() }
+    },
     startBox: async (call) => {
       await refuseFields(call)
       const box = boxToChange(context, call)
@@ -98,6 +120,16 @@ function keepEpochWithoutBox(context: ApiContext, call: RunnerCall): void {
   const epoch = epochToChange(context, call)
   const { prefix = '', id = '' } = call.params
   if (epoch !== undefined && context.boxes.find(prefix, id) === undefined) context.host.fences.raise(keyOf(call), epoch)
+}
+
+/** The names that the list stands for; undefined if the network is no list. */
+async function allowedIn(
+  { host }: ApiContext,
+  network: Network | undefined,
+  field?: string,
+): Promise<readonly string[] | undefined> {
+  if (typeof network !== 'object') return undefined
+  return expandAllowList(network.allow, (preset) => host.presets.names(preset), field)
 }
 
 function stateIn(query: URLSearchParams): BoxState | undefined {

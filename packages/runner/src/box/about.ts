@@ -12,10 +12,8 @@ export function aboutBox(
     isSandbox
       ? `Linux sandbox, uid ${uid}, no sudo, no docker.`
       : "No sandbox: commands run on the machine itself, as the runner's user.",
-    `Commands start in ${workspace.path}. Files there, in $TMPDIR and in ~ stay; processes end with their command.`,
-    network === 'none'
-      ? 'Network: none, not even for downloads. This is policy and not a fault.'
-      : "Network: the machine's.",
+    `Commands start in ${workspace.path}. Files there, in $TMPDIR and in ~ stay; processes end with their command unless it runs with background.`,
+    networkLine(network),
     isSandbox
       ? '~ is private to this box. Toolchains in it are read-only: install into the workspace or with --user, not globally.'
       : 'HOME is a private folder.',
@@ -27,6 +25,15 @@ export function aboutBox(
 }
 
 // ---- details ----
+
+export function networkLine(network: Box['network']): string {
+  if (network === 'none') return 'Network: none, not even for downloads. This is policy and not a fault.'
+  if (network === 'host') return "Network: the machine's."
+  const names = network.allow.length === 0 ? 'nothing' : network.allow.join(', ')
+  return `Network: only ${names}; other names do not resolve, and addresses without a name are refused. This is policy and not a fault.`
+}
+
+export const isNetworkLine = (line: string): boolean => line.startsWith('Network: ')
 
 const mounted = ({ path, mode }: { readonly path: string; readonly mode: 'ro' | 'rw' }): string =>
   `${path}${mode === 'ro' ? ' (read-only)' : ''}`

@@ -30,7 +30,7 @@ export class BoxNetwork {
     return this.#isUp() && this.#holder !== undefined ? joining(this.#tools, this.#holder.pid) : undefined
   }
 
-  /** Resolves when there is one. */
+  /** Resolves when there is one. A later one has another process. */
   async ensure(): Promise<void> {
     if (this.#isUp()) return
     this.#starting ??= this.#start().finally(() => {

@@ -5,7 +5,7 @@
  * I2  A burned exec id never starts: it looks like an exec that was killed before it started.
  */
 import { Fault } from '@breakfall/faults'
-import type { Box as BoxRecord, BoxState } from '@breakfall/wire'
+import { type Box as BoxRecord, type BoxNetworkView, type BoxState, invalidRequest } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import { toRequest } from '../exec/request.ts'
 import { type ExecReservation, readReservation } from '../exec/folder.ts'
@@ -13,10 +13,12 @@ import { Reservations } from '../exec/reservations.ts'
 import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
 import { keepBurned } from './burned.ts'
+import { isNetworkLine, networkLine } from './about.ts'
 import { ExecStarter } from './exec-starter.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
 import { replaced } from './fences.ts'
 import { networkLost } from '../exec/diagnostics.ts'
+import { BoxNames } from '../network/box-names.ts'
 import { BoxNetwork } from './box-network.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
@@ -42,6 +44,8 @@ export class Box {
   readonly uploads: Uploads
   /** Undefined if its execs use the machine's network, or cannot share one here. */
   readonly network: BoxNetwork | undefined
+  /** Only for a network of names. */
+  readonly names: BoxNames | undefined
   /** Only for a sandbox on a folder of the host. */
   readonly guardWatch: GuardWatch | undefined
   readonly stored: StoredBox
@@ -67,7 +71,7 @@ export class Box {
     this.warm = new WarmSandboxes(host, {
       folder: paths.warm,
       isRunning: () => this.state === 'running',
-      plan: () => planAhead(host, stored, planView(host, stored, paths).view),
+      plan: () => (this.isAway ? undefined : planAhead(host, stored, planView(host, stored, paths).view)),
       makeKeeper: () => this.keepers.make(),
       discardKeeper: (keeper) => this.keepers.discard(keeper),
       onChange: () => this.keepers.limitPids(),
@@ -75,10 +79,31 @@ export class Box {
     this.reservations = new Reservations(paths.reservations)
     this.uploads = new Uploads(paths.uploads)
     this.network = this.#networkFor(host)
+    this.names = namesFor(host, stored, paths)
     stored.join = () => this.network?.join
     this.guardWatch = watchFor(host, stored)
     this.starter = new ExecStarter(host, this)
     this.restarts = new Restarts(this.#restarting(host))
+  }
+
+  /** It has names to reach, and its network is not there yet. */
+  get isAway(): boolean {
+    return this.names !== undefined && this.network?.join === undefined
+  }
+
+  /** Makes the network of the box, and serves its names. */
+  async openNetwork(): Promise<void> {
+    if (this.network === undefined) return
+    await this.network.ensure()
+    const { join } = this.network
+    if (join === undefined) throw new Error('the process that holds the network ended at once')
+    await this.names?.serve(join)
+  }
+
+  /** After a restart of the runner: what runs in the box goes on using its names. */
+  reopenNames(): void {
+    if (this.state === 'running' && this.names !== undefined && this.network?.join !== undefined)
+      void this.names.serve(this.network.join).catch(ignored)
   }
 
   get id(): string {
@@ -92,6 +117,52 @@ export class Box {
   get record(): BoxRecord {
     const processes = this.processes()
     return processes.length === 0 ? this.stored.record : { ...this.stored.record, processes }
+  }
+
+  networkView(): BoxNetworkView {
+    const { network } = this.stored.record
+    return {
+      mode: typeof network === 'object' ? 'allow' : network,
+      allow: typeof network === 'object' ? network.allow : [],
+      names: this.stored.allowed ?? [],
+      denied: (this.names?.denials.list ?? []).map(({ name, port, count, lastAtMs, because }) => ({
+        name,
+        port,
+        count,
+        lastAt: isoTime(lastAtMs),
+        because,
+      })),
+    }
+  }
+
+  /** Only for a box that was created with a list. */
+  async setNetwork(allow: readonly string[], allowed: readonly string[]): Promise<void> {
+    const before = this.stored.record
+    if (this.names === undefined)
+      throw invalidRequest([
+        {
+          field: 'allow',
+          expected: 'a box that was created with a list of names',
+          got: JSON.stringify(before.network),
+        },
+      ])
+    const { allowed: allowedBefore } = this.stored
+    const network = { allow: [...allow] }
+    this.stored.record = {
+      ...before,
+      network,
+      about: before.about?.map((line) => (isNetworkLine(line) ? networkLine(network) : line)),
+    }
+    this.stored.allowed = allowed
+    try {
+      saveBox(this.paths, this.stored)
+    } catch (error) {
+      this.stored.record = before
+      this.stored.allowed = allowedBefore
+      throw error
+    }
+    this.names.allow(allowed)
+    if (this.network?.join !== undefined) await this.names.serve(this.network.join) // a new port may be listed
   }
 
   /** Its background processes. */
@@ -240,6 +311,7 @@ export class Box {
     )
     this.warm.close()
     await this.keepers.close()
+    this.names?.close()
     this.network?.close()
     await this.#host.cgroups.closeBox(this.groupName)
     this.reservations.close() // a stopped box uses no descriptor; the next exec opens it again
@@ -262,6 +334,12 @@ export class Box {
       // A stop must not fail because the disk is full. After a restart the box has its old state and can be stopped again.
     }
   }
+}
+
+function namesFor(host: RunnerHost, { record, allowed }: StoredBox, paths: BoxPaths): BoxNames | undefined {
+  if (typeof record.network !== 'object') return undefined
+  const { tools, internet, clock } = host
+  return new BoxNames({ file: paths.names, ip: tools.ip, internet, now: () => clock.now() }, allowed ?? [])
 }
 
 function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {

@@ -61,7 +61,7 @@ export class Boxes {
   }
 
   /** The record that a new box would start with, or that of the existing box. Refuses what `create` and `start` would refuse. */
-  design(prefix: string, create: BoxCreate): BoxRecord {
+  design(prefix: string, create: BoxCreate, allowed?: readonly string[]): BoxRecord {
     const id = create.id ?? newId()
     const existing = this.#boxes.get(`${prefix}/${id}`)
     if (existing !== undefined) {
@@ -69,10 +69,16 @@ export class Boxes {
       return existing.record
     }
     requireRoomToMake(this.#host, this.counts(prefix))
-    return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0).record
+    return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0, allowed).record
   }
 
-  create(prefix: string, create: BoxCreate, epoch: number | undefined, files: HomeFiles = new Map()): Box {
+  create(
+    prefix: string,
+    create: BoxCreate,
+    epoch: number | undefined,
+    files: HomeFiles = new Map(),
+    allowed?: readonly string[],
+  ): Box {
     const id = create.id ?? newId()
     const { fences } = this.#host
     const existing = this.find(prefix, id)
@@ -81,7 +87,7 @@ export class Boxes {
     if (existing !== undefined) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     requireRoomToMake(this.#host, this.counts(prefix))
     const paths = boxPaths(join(this.#root, prefix, id))
-    const stored = designBox(this.#host, id, create, paths, epoch ?? fences.epochOf(`${prefix}/${id}`))
+    const stored = designBox(this.#host, id, create, paths, epoch ?? fences.epochOf(`${prefix}/${id}`), allowed)
     makeFolder(join(this.#root, prefix))
     if (existsSync(paths.folder)) this.#discard(paths.folder) // left by a creation that did not get as far as a record
     try {
@@ -90,7 +96,12 @@ export class Boxes {
       box.openGroups()
       box.moveTo('running')
       this.#boxes.set(`${prefix}/${id}`, box)
-      box.warm.refillSoon(FIRST_SANDBOX_MS)
+      if (box.names === undefined) box.warm.refillSoon(FIRST_SANDBOX_MS)
+      else
+        void box
+          .openNetwork()
+          .then(() => box.warm.refillSoon(FIRST_SANDBOX_MS))
+          .catch((error: unknown) => this.#onProblem(`cannot open the network of box ${id}`, error))
       return box
     } catch (error) {
       rmSync(paths.folder, { recursive: true, force: true })
@@ -168,6 +179,7 @@ export class Boxes {
     this.#boxes.set(`${prefix}/${id}`, box)
     if (box.state === 'running') box.openGroups()
     await recoverBox(this.#host, box, this.#onProblem)
+    box.reopenNames()
     if (box.state === 'stopping') await box.stop()
     if (box.state === 'removing') await this.remove(box)
     if (box.state === 'creating') {

@@ -13,13 +13,21 @@ import type { BoxPaths, StoredBox } from './stored.ts'
 import { checkWorkspace } from './workspace.ts'
 import { identify } from './workspace-identity.ts'
 
-export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths: BoxPaths, epoch: number): StoredBox {
+/** `allowed`: the names of its network, if that is a list, without presets. */
+export function designBox(
+  host: RunnerHost,
+  id: string,
+  create: BoxCreate,
+  paths: BoxPaths,
+  epoch: number,
+  allowed?: readonly string[],
+): StoredBox {
   const level = levelFor(host, create)
   const hostWorkspace = create.workspace === undefined ? paths.workspace : checkWorkspace(create.workspace, host.rules)
   const kind = create.workspace === undefined ? 'private' : 'host'
   const owner = ownerOf(host, level, kind === 'host' ? hostWorkspace : undefined)
   const limits = limitsFor(host, create)
-  const network = networkFor(level, create)
+  const network = networkFor(host, level, create)
   const mounts = mountsFor(host, level, create, kind === 'host' ? hostWorkspace : undefined)
   const isReal = hasRealHome(host, level, create)
   const home = planHome(host, { level, isReal, workspace: hostWorkspace, folder: paths.home })
@@ -33,7 +41,7 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
       level,
       userns: level === 'bwrap' && !(process.getuid?.() === 0 && owner.uid !== 0),
       pidns: level === 'bwrap',
-      netns: level === 'bwrap' && network === 'none',
+      netns: level === 'bwrap' && network !== 'host',
       memoryLimit: limits.memoryMb !== null,
       pidsLimit: limits.pids !== null,
       cpuLimit: limits.cpus !== null,
@@ -50,7 +58,8 @@ export function designBox(host: RunnerHost, id: string, create: BoxCreate, paths
   }
   const hostIdentity = kind === 'host' ? identify(hostWorkspace, host.clock.machineBootId) : undefined
   record.about = aboutBox(record, owner.uid, isReal || level === 'process' ? host.toolchains.current.runtimes : [])
-  return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch }
+  const list = typeof network === 'object' ? { allowed: allowed ?? network.allow } : {}
+  return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch, ...list }
 }
 
 /** A placeholder for a box whose record cannot be read. */
@@ -175,8 +184,15 @@ function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate)
   return false
 }
 
-function networkFor(level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {
+function networkFor(host: RunnerHost, level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {
+  if (typeof create.network === 'object' && level === 'bwrap' && !host.sharedNetwork)
+    throw unavailable(
+      'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
+      'a list of names needs a network of its own for the box',
+    )
   if (level === 'bwrap') return create.network ?? 'none'
+  if (typeof create.network === 'object')
+    throw unavailable('level "process" uses the network of the machine', 'a list of names cannot be enforced')
   if (create.network === 'none')
     throw unavailable('level "process" uses the network of the machine', 'network "none" cannot be enforced')
   return 'host'

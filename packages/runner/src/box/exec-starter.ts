@@ -19,6 +19,8 @@ import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
 import { checkRunnable, whyNotRunnable } from '../isolation/lookup.ts'
 import type { BoxExecs, ExecView } from './execs.ts'
+import type { BoxNames } from '../network/box-names.ts'
+import { networkDenied } from '../network/denials.ts'
 import type { BoxNetwork } from './box-network.ts'
 import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
@@ -45,6 +47,8 @@ export type StartingBox = {
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
   readonly network: BoxNetwork | undefined
+  readonly names: BoxNames | undefined
+  openNetwork(): Promise<void>
   start(): void
   findExec(execId: string): ExecView | undefined
 }
@@ -106,6 +110,8 @@ export class ExecStarter {
       if (unused !== undefined) this.#box.warm.abandon(unused)
       unused = undefined
     }
+    const { names } = this.#box
+    const deniedBefore = names?.denials.snapshot() ?? new Map<string, number>()
     const exec: Exec = new Exec({
       boxId,
       folder,
@@ -136,6 +142,11 @@ export class ExecStarter {
       giveBack: (keeper, isClean) => keepers.giveBack(keeper, isClean),
       whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
+      denied: () => {
+        const denied = names?.denials.since(deniedBefore) ?? []
+        const { network } = stored.record
+        return denied.length === 0 || typeof network !== 'object' ? [] : [networkDenied(network.allow, denied)]
+      },
       onEnd: (end) => {
         abandon()
         this.#box.guardWatch?.remove(reservation.execId)
@@ -232,17 +243,30 @@ export class ExecStarter {
       throw new Fault('quota_exceeded', { facts: { limit: `${max} ${name} at once in a box`, setting }, boxId })
   }
 
-  /** A background process is of use only if other commands can reach it. */
+  /** A background process is of use only if other commands can reach it; names need a network of the box in any case. */
   async #shareNetwork({ background }: FilledRequest): Promise<void> {
-    if (background === undefined) return
-    const { network, stored } = this.#box
-    if (network !== undefined) await network.ensure()
+    const { network, names, stored } = this.#box
+    if (background === undefined && names === undefined) return
+    if (network !== undefined) await this.#openNetwork()
     else if (stored.record.isolation.level === 'bwrap' && stored.record.network !== 'host')
       throw new Fault('isolation_unavailable', {
         facts: { detail: 'background processes need a network that the commands of a box share' },
         errorRaw: 'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
         boxId: this.#box.id,
       })
+  }
+
+  async #openNetwork(): Promise<void> {
+    try {
+      await this.#box.openNetwork()
+    } catch (cause) {
+      throw new Fault('isolation_unavailable', {
+        facts: { detail: 'the network of the box could not be made' },
+        errorRaw: cause instanceof Error ? cause.message : String(cause),
+        cause,
+        boxId: this.#box.id,
+      })
+    }
   }
 
   #plan(command: readonly string[], request: FilledRequest): LaunchPlan {

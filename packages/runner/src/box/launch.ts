@@ -104,6 +104,7 @@ export function planView(host: RunnerHost, box: StoredBox, paths: BoxPaths): { h
     passwd: paths.passwd,
     group: paths.group,
     nothing: host.nothing.file,
+    resolv: typeof box.record.network === 'object' ? paths.resolv : undefined,
   })
   return { home, view }
 }

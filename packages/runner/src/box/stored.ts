@@ -18,6 +18,8 @@ export type StoredBox = {
   readonly gid: number
   /** The words that put a sandbox into the shared network of the box, while it has one. Not stored. */
   join?: (() => readonly string[] | undefined) | undefined
+  /** The names that the box may reach, without presets; only if its network is a list. */
+  allowed?: readonly string[] | undefined
   /** The highest epoch seen; calls with a lower one are refused. */
   epoch: number
 }
@@ -28,6 +30,8 @@ export type BoxPaths = {
   readonly execs: string
   readonly warm: string
   readonly network: string
+  readonly names: string
+  readonly resolv: string
   readonly reservations: string
   readonly uploads: string
   readonly workspace: string
@@ -44,6 +48,8 @@ export function boxPaths(folder: string): BoxPaths {
     execs: join(folder, 'execs'),
     warm: join(folder, 'warm'),
     network: join(folder, 'network.json'),
+    names: join(folder, 'names.json'),
+    resolv: join(folder, 'resolv.conf'),
     reservations: join(folder, 'reservations'),
     uploads: join(folder, 'uploads'),
     workspace: join(folder, 'workspace'),
@@ -68,7 +74,8 @@ export function makeBoxFolders(
     `${uid === 0 ? '' : 'root:x:0:0:root:/root:/usr/sbin/nologin\n'}${name}:x:${uid}:${gid}:${name}:${home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
   )
   writeFileSync(paths.group, `${gid === 0 ? '' : 'root:x:0:\n'}${name}:x:${gid}:\nnogroup:x:65534:\n`)
-  for (const file of [paths.passwd, paths.group]) chmodSync(file, 0o644)
+  writeFileSync(paths.resolv, 'nameserver 127.0.0.1\n')
+  for (const file of [paths.passwd, paths.group, paths.resolv]) chmodSync(file, 0o644)
   for (const [file, text] of files) writeFileSync(join(paths.home, file), text, { mode: 0o644 })
   const owned = [paths.tmp, paths.home, ...[...files.keys()].map((file) => join(paths.home, file))]
   if (process.getuid?.() === 0) for (const path of owned) chownSync(path, uid, gid)
@@ -82,7 +89,7 @@ export function saveBox(paths: BoxPaths, box: StoredBox): void {
 export function loadBox(paths: BoxPaths): StoredBox | undefined {
   const json = readJsonFile(paths.file)
   if (json === undefined && isBeingMade(paths)) return undefined
-  const { record: stored, env, hostWorkspace, hostIdentity, uid, gid, epoch } = isObject(json) ? json : {}
+  const { record: stored, env, hostWorkspace, hostIdentity, uid, gid, epoch, allowed } = isObject(json) ? json : {}
   const record = boxSchema.parse(stored)
   if (
     record.id !== basename(paths.folder) ||
@@ -90,11 +97,16 @@ export function loadBox(paths: BoxPaths): StoredBox | undefined {
     !isTextRecord(env) ||
     !isInteger(uid) ||
     !isInteger(gid) ||
-    !isInteger(epoch)
+    !isInteger(epoch) ||
+    (allowed !== undefined && !isTextList(allowed)) ||
+    (typeof record.network === 'object' && allowed === undefined)
   )
     throw new Error('the record of the box is damaged')
-  return { record, env, hostWorkspace, hostIdentity: readFolderIdentity(hostIdentity), uid, gid, epoch }
+  return { record, env, hostWorkspace, hostIdentity: readFolderIdentity(hostIdentity), uid, gid, epoch, allowed }
 }
+
+const isTextList = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.every((entry) => typeof entry === 'string')
 
 const isInteger = (value: unknown): value is number => Number.isInteger(value)
 

@@ -49,6 +49,7 @@ export function endOf(
       diagnostics: [
         ...diagnostics,
         ...(isLeft ? [backgroundEnded] : []),
+        ...setup.denied(),
         ...(refusal === null ? [] : [refusal.diagnostic]),
         ...losses,
       ],

@@ -1,4 +1,5 @@
 /** What a box gives to an exec. */
+import type { Diagnostic } from '@breakfall/faults'
 import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
@@ -27,5 +28,7 @@ export type ExecSetup = {
   readonly whyNotRunnable: () => SpawnFailure | undefined
   /** The control group of an earlier runner's keeper. */
   readonly groupOf: (keeper: string) => ExecGroup | undefined
+  /** What its box was refused while it ran. */
+  readonly denied: () => readonly Diagnostic[]
   readonly onEnd: (end: ExecEnd) => void
 }

@@ -57,7 +57,7 @@ export function bwrapOptions(plan: BwrapPlan): readonly string[] {
     '--unshare-ipc',
     '--unshare-uts',
     '--unshare-cgroup-try',
-    ...(plan.network === 'none' ? ['--unshare-net'] : []),
+    ...(plan.network === 'host' || plan.network === 'joined' ? [] : ['--unshare-net']),
     '--hostname',
     'box',
     '--die-with-parent',

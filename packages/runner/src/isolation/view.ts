@@ -30,6 +30,8 @@ export type BoxFolders = {
   readonly home: { readonly at: string; readonly host: string }
   /** Over the home folder and the system: toolchains, and what the user adds. */
   readonly more: readonly Mount[]
+  /** Only for a box with names of its own. */
+  readonly resolv: string | undefined
   readonly passwd: string
   readonly group: string
   /** An empty file. */
@@ -39,12 +41,15 @@ export type BoxFolders = {
 /** HOME of a box whose home is private. */
 export const BOX_HOME = '/home/box'
 
+const RESOLV = '/etc/resolv.conf'
+
 export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxFolders): BoxView {
   if (level === 'process') return { mounts: [], links: new Map(), masks: [], isHost: true }
   const same = (path: string, mode: 'ro' | 'rw'): Mount => ({ at: path, host: path, mode })
   const mounts: Mount[] = [
     ...layout.folders.map((path) => same(path, 'ro')),
-    ...layout.etc.map((path) => same(path, 'ro')),
+    ...layout.etc.filter((path) => path !== RESOLV || folders.resolv === undefined).map((path) => same(path, 'ro')),
+    ...(folders.resolv === undefined ? [] : [{ at: RESOLV, host: folders.resolv, mode: 'ro' as const }]),
     { at: '/etc/passwd', host: folders.passwd, mode: 'ro' },
     { at: '/etc/group', host: folders.group, mode: 'ro' },
     { at: '/tmp', host: folders.tmp, mode: 'rw' },

@@ -1,0 +1,93 @@
+/** What a box tried to reach and may not, counted by name; the oldest are forgotten first. */
+import type { Diagnostic } from '@breakfall/faults'
+
+export const DENIAL_REASONS = ['not_allowed', 'private_address', 'other_name', 'no_address'] as const
+export type DenialReason = (typeof DENIAL_REASONS)[number]
+
+export type Denial = {
+  /** A name, or an address that was tried without one. */
+  readonly name: string
+  /** Null: it was looked up, and no more. */
+  readonly port: number | null
+  readonly because: DenialReason
+}
+
+export type Denied = Denial & { readonly count: number; readonly lastAtMs: number }
+
+const ENTRIES_MAX = 256
+
+export class Denials {
+  readonly #entries = new Map<string, Denied>()
+  readonly #lookups = new Map<string, Map<number, number>>()
+
+  get list(): readonly Denied[] {
+    return [...this.#entries.values()]
+  }
+
+  add(denial: Denial, nowMs: number): void {
+    this.#count(denial, nowMs, (this.#entries.get(keyOf(denial))?.count ?? 0) + 1)
+  }
+
+  /** A program asks for several types of address at once, and means one. */
+  lookedUp(name: string, type: number, nowMs: number): void {
+    const denial: Denial = { name, port: null, because: 'not_allowed' }
+    const types = this.#lookups.get(name) ?? new Map<number, number>()
+    types.set(type, (types.get(type) ?? 0) + 1)
+    this.#lookups.set(name, types)
+    this.#count(denial, nowMs, Math.max(...types.values()))
+  }
+
+  /** The counts as of now, to find out later what was added. */
+  snapshot(): ReadonlyMap<string, number> {
+    return new Map([...this.#entries].map(([key, { count }]) => [key, count]))
+  }
+
+  since(snapshot: ReadonlyMap<string, number>): readonly Denied[] {
+    return [...this.#entries].flatMap(([key, entry]) => {
+      const count = entry.count - (snapshot.get(key) ?? 0)
+      return count > 0 ? [{ ...entry, count }] : []
+    })
+  }
+
+  #count(denial: Denial, lastAtMs: number, count: number): void {
+    const key = keyOf(denial)
+    this.#entries.delete(key) // the newest is last
+    this.#entries.set(key, { ...denial, count, lastAtMs })
+    if (this.#entries.size <= ENTRIES_MAX) return
+    const oldest = this.#entries.values().next().value
+    if (oldest === undefined) return
+    this.#entries.delete(keyOf(oldest))
+    if (oldest.port === null) this.#lookups.delete(oldest.name)
+  }
+}
+
+/** What the exit record of a command says about it. Pure. */
+export function networkDenied(allow: readonly string[], denied: readonly Denied[]): Diagnostic {
+  const shown = denied.slice(0, SHOWN_MAX).map(({ name, port, count, because }) => {
+    const times = count === 1 ? '' : ` (${count}×)`
+    return `${name}${port === null ? '' : `:${port}`} was refused${times}${WHY[because]}`
+  })
+  const more = denied.length > SHOWN_MAX ? [`${denied.length - SHOWN_MAX} more were refused`] : []
+  return {
+    id: 'network_denied',
+    rank: 'hint',
+    message: `this box may reach only ${allow.length === 0 ? 'nothing' : allow.join(', ')}; ${[...shown, ...more].join('; ')}`,
+    advice: 'this is policy and not a fault: do not look for a way around it; ask the person to allow the name',
+    retry: 'never',
+    evidence: denied.slice(0, SHOWN_MAX).map(({ name, port }) => (port === null ? name : `${name}:${port}`)),
+    count: denied.reduce((sum, { count }) => sum + count, 0),
+  }
+}
+
+// ---- details ----
+
+const SHOWN_MAX = 8
+
+const WHY: Readonly<Record<DenialReason, string>> = {
+  not_allowed: '',
+  private_address: ', because its address is not on the public internet',
+  other_name: ', because it asked for another name there',
+  no_address: ', because it has no address',
+}
+
+const keyOf = ({ name, port, because }: Denial): string => `${name} ${port ?? ''} ${because}`
