@@ -34,7 +34,16 @@ test("bash completes flags after a prompt and after another flag's value", () =>
 })
 
 test('a flag or argument with choices completes them, and one without completes nothing', () => {
-  assert.deepEqual(offered('breakfall', 'run', '--network', ''), ['none', 'host'])
+  assert.deepEqual(offered('breakfall', 'run', '--network', ''), [
+    'none',
+    'host',
+    'npm',
+    'pypi',
+    'crates',
+    'go',
+    'github',
+    'debian',
+  ])
   assert.deepEqual(offered('breakfall', 'gateway', '--hold', 'a'), ['auto', 'answer'])
   assert.deepEqual(offered('breakfall', 'completion', 'z'), ['zsh'])
   assert.deepEqual(offered('breakfall', 'run', '--model', ''), [])

@@ -44,11 +44,16 @@ export function systemPrompt(given: {
 export function plannedBox({ workspace, network }: BoxCreate): readonly string[] {
   return [
     workspace === undefined ? 'Commands start in a private folder.' : `Commands start in ${workspace}.`,
-    network === 'host' ? "Network: the machine's." : 'Network: none.',
+    plannedNetwork(network),
   ]
 }
 
 // ---- details ----
+
+function plannedNetwork(network: BoxCreate['network']): string {
+  if (typeof network === 'object') return `Network: only ${network.allow.join(', ') || 'nothing'}.`
+  return network === 'host' ? "Network: the machine's." : 'Network: none.'
+}
 
 const missingText = (missing: readonly { readonly server: string; readonly because: string }[]): string =>
   `The tools of these servers are not available now. They join once their server is ready:\n${bounded(

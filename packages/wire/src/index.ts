@@ -107,6 +107,7 @@ export {
 export {
   type ApprovalDecision,
   DAEMON_HEADER,
+  NETWORK_PRESETS,
   EPOCH_HEADER,
   type EventType,
   isTerminal,

@@ -58,6 +58,9 @@ export type TurnState = (typeof TURN_STATES)[number]
 export const TOOL_NAMES = ['bash', 'read', 'write', 'edit', 'process'] as const
 export type ToolName = (typeof TOOL_NAMES)[number]
 
+/** Lists of names that a runner knows: what its machine's tools download from. */
+export const NETWORK_PRESETS = ['npm', 'pypi', 'crates', 'go', 'github', 'debian'] as const
+
 /** How a server of tools is. */
 export const MCP_STATES = ['starting', 'ready', 'restarting', 'failed'] as const
 

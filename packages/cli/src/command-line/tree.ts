@@ -5,7 +5,7 @@
 import { Argument, Command, Option } from 'commander'
 import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
-import { SESSION_FILTERS } from '@breakfall/wire'
+import { NETWORK_PRESETS, SESSION_FILTERS } from '@breakfall/wire'
 import type { ApproveOptions } from '../commands/approve.ts'
 import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DemoOptions } from '../commands/demo.ts'
@@ -86,7 +86,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     )
       .option('--continue', "continue this folder's last session, and its parked turn")
       .option('--session <id>', 'continue this session')
-      .addOption(new Option('--network <network>', "the box's network (default: none)").choices(['none', 'host']))
+      .addOption(
+        new Option('--network <network>', "the box's network, or names: npm,example.org (default: none)")
+          .choices(['none', 'host', ...NETWORK_PRESETS])
+          .argParser(String),
+      )
       .addOption(
         new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices(
           ISOLATION,

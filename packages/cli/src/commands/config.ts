@@ -181,7 +181,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # env = { CI = "1" }
 # passEnv = ["NPM_TOKEN"]  # variables of yours that go in; none do by default
 # mounts = ["~/data", "/srv/cache:rw"]     # read-only unless :rw
-# network = "none"         # or "host": everything this machine can reach
+# network = "none"         # or ["npm", "packages.example.org"]: only these; or "host": everything this machine can reach
 # home = "real"            # "private" hides your toolchains
 
 [agent]

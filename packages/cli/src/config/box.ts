@@ -1,6 +1,7 @@
 /** What runs add to their boxes: variables, folders, the network, the kind of home folder. */
 import { resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { type Network, NETWORK_PRESETS } from '@breakfall/wire'
 import type { Env } from './env.ts'
 import { homeFolder } from './paths.ts'
 import type { Config } from './schema.ts'
@@ -13,7 +14,7 @@ export type BoxSetting = {
   /** Names in `passEnv` that are not set. */
   readonly unset: readonly string[]
   readonly mounts: readonly BoxMountSetting[]
-  readonly network: 'none' | 'host' | undefined
+  readonly network: Network | undefined
   readonly home: 'real' | 'private' | undefined
 }
 
@@ -24,9 +25,23 @@ export function resolveBox({ box = {} }: Config, env: Env): BoxSetting {
     env: { ...Object.fromEntries(passed), ...box.env },
     unset: passEnv.filter((name) => env[name] === undefined),
     mounts: mounts.map((text) => mountOf(text, env)),
-    network,
+    network: network === undefined ? undefined : networkOf(network),
     home,
   }
+}
+
+/** `none`, `host`, or names and presets: `npm,packages.example.org`. Pure; the runner checks the names. */
+export function networkOf(given: string | readonly string[]): Network {
+  if (given === 'none' || given === 'host') return given
+  const names = typeof given === 'string' ? given.split(',') : given
+  const isPreset = (name: string): boolean => NETWORK_PRESETS.some((preset) => preset === name)
+  const allow = names.map((name) => name.trim()).filter((name) => name !== '')
+  const odd = allow.find((name) => !isPreset(name) && !/[.:*]/.test(name)) // a misspelt preset, and no name of the internet
+  if (odd !== undefined)
+    throw new Fault('invalid_request', {
+      error: `The network is none, host, or names like example.org and ${NETWORK_PRESETS.join(', ')}; got "${odd}"`,
+    })
+  return { allow: allow.map((name) => (isPreset(name) ? `preset:${name}` : name)) }
 }
 
 /** `DIR`, `DIR:ro` or `DIR:rw`; `~` is the home folder. Pure. */

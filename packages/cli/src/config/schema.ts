@@ -131,7 +131,11 @@ const sections = {
     env: environment().optional(),
     passEnv: z.array(variableName, { error: 'a list of names of environment variables' }).optional(),
     mounts: z.array(text(4096, 'DIR or DIR:rw'), { error: 'a list of DIR or DIR:rw' }).optional(),
-    network: oneOf(['none', 'host']).optional(),
+    network: z
+      .union([text(4096, 'a network'), z.array(text(300, 'a name'))], {
+        error: '"none", "host", a preset or a list of names',
+      })
+      .optional(),
     home: oneOf(['real', 'private']).optional(),
   }),
   agent: agentSchema,

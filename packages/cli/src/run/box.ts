@@ -1,12 +1,12 @@
 /** The box that a run creates: its folder, and what flags and configuration add to it. */
 import type { BoxCreate } from '@breakfall/wire'
-import { type BoxMountSetting, mountOf, variableOf } from '../config/box.ts'
+import { type BoxMountSetting, mountOf, networkOf, variableOf } from '../config/box.ts'
 import type { RunContext } from './options.ts'
 
 export function boxToCreate(context: RunContext, folder: string): BoxCreate {
   const { options, config } = context
   const level = options.isolation ?? config.runner.isolation
-  const network = options.network ?? config.box.network
+  const network = options.network === undefined ? config.box.network : networkOf(options.network)
   const home = options.home ?? config.box.home
   const env = { ...config.box.env, ...Object.fromEntries((options.env ?? []).map(variableOf)) }
   const mounts = runMounts(context)

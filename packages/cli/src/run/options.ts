@@ -8,7 +8,7 @@ import type { Interrupt } from '../process/interrupt.ts'
 export type RunOptions = ModelFlags & {
   readonly continue?: boolean
   readonly session?: string
-  readonly network?: 'none' | 'host'
+  readonly network?: string
   readonly isolation?: 'bwrap' | 'process'
   readonly env?: readonly string[]
   readonly mount?: readonly string[]

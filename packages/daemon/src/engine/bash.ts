@@ -225,7 +225,7 @@ export const missingOutput = ({ diagnostics }: ExecExit): readonly string[] =>
 
 /** What the model must know about an exec, with what to do. */
 const toldOf = ({ diagnostics }: ExecExit): readonly string[] =>
-  diagnostics.filter(({ id }) => TOLD.has(id)).map(({ message, advice }) => `${message}: ${advice}`)
+  diagnostics.filter(({ id }) => TOLD.has(id)).map(({ message, advice }) => `${message}; ${advice}`)
 
 const TOLD: ReadonlySet<string> = new Set(['background_ended', 'network_denied', 'network_lost', 'guard_lost'])
 

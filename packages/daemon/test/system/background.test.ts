@@ -72,5 +72,5 @@ test('a process outlives its call, its turn and the daemon; the model lists, rea
   assert.equal(stopped, 'ok: [process second ended: killed by request]')
   assert.match(nobody, /^failed: There is no process nobody/)
   assert.equal(failed, 'failed: [exit code 4]')
-  assert.match(left, /^ok: left\n\[what this command left running in the background was ended with it: start it with/)
+  assert.match(left, /^ok: left\n\[what this command left running in the background was ended with it; start it with/)
 })

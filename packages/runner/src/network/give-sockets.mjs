@@ -20,7 +20,7 @@ async function giveDns() {
     await give({ kind: 'dns' }, socket)
     socket.close()
   } catch (error) {
-    await give({ failed: `dns: ${error}` })
+    await give({ failed: `dns: ${String(error)}` })
   }
 }
 
@@ -32,7 +32,7 @@ async function givePort(port, host) {
     await give({ kind: 'port', port }, server)
     server.close()
   } catch (error) {
-    if (host !== '::') await give({ failed: `port ${port}: ${error}` })
+    if (host !== '::') await give({ failed: `port ${port}: ${String(error)}` })
   }
 }
 

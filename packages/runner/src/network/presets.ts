@@ -2,11 +2,10 @@
  * What `preset:npm` and the like stand for on this machine. The names are not in a table of ours: the tools are asked which
  * index they use, and the index is asked where its files are. A mirror of yours is found this way, too.
  */
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest, NETWORK_PRESETS } from '@breakfall/wire'
 import { parsePattern } from './patterns.ts'
 
-export const PRESETS = ['npm', 'pypi', 'crates', 'go', 'github', 'debian'] as const
-export type Preset = (typeof PRESETS)[number]
+export type Preset = (typeof NETWORK_PRESETS)[number]
 
 /** How the machine is asked. Each returns an empty text if there is no answer. */
 export type PresetSource = {
@@ -35,8 +34,8 @@ export async function expandAllowList(
       names.push(text)
       continue
     }
-    const preset = PRESETS.find((name) => text === `preset:${name}`)
-    if (preset === undefined) return refuse(`one of ${PRESETS.map((name) => `preset:${name}`).join(', ')}`)
+    const preset = NETWORK_PRESETS.find((name) => text === `preset:${name}`)
+    if (preset === undefined) return refuse(`one of ${NETWORK_PRESETS.map((name) => `preset:${name}`).join(', ')}`)
     const found = await namesOf(preset)
     if (found.length === 0) refuse(`a preset that this machine can tell: ${WHERE[preset]}; or the names themselves`)
     names.push(...found)

@@ -7,7 +7,7 @@ import https from 'node:https'
 import net, { type AddressInfo, type Server } from 'node:net'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
-import type { BoxNetworkView } from '@breakfall/wire'
+import { boxNetworkSchema, type BoxNetworkView } from '@breakfall/wire'
 import { findProgram } from '../../src/isolation/find-program.ts'
 import { asProgram, inProcess, type TestRunner, withoutBwrap, withoutRoot } from '../kit.ts'
 
@@ -102,7 +102,7 @@ const fetchOf = (url: string, more = ''): string =>
   `curl -sk -m 20 ${more} -o /dev/stdout -w '%{http_code}\\n' '${url}' || echo "failed $?"`
 
 const view = async (runner: TestRunner, box = 'b1'): Promise<BoxNetworkView> =>
-  (await runner.call('GET', `boxes/${box}/network`)).json as unknown as BoxNetworkView
+  boxNetworkSchema.parse((await runner.call('GET', `boxes/${box}/network`)).json)
 
 describe('a box with a list of names', { skip }, async () => {
   test('reaches them by every program without a variable, in capitals and with a dot, warm or not; and nothing else', async (t) => {
