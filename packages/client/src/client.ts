@@ -18,11 +18,14 @@ import {
 } from '@breakfall/faults/caller'
 import type {
   ConsoleTicket,
+  DaemonList,
   McpCalled,
   McpDetail,
   McpList,
   Pruned,
   PruneInput,
+  RunnerList,
+  RunnerView,
   SameFolder,
   Session,
   SessionCreate,
@@ -43,6 +46,7 @@ import {
   type DaemonModel,
   type DaemonReadiness,
   type Guard,
+  isDaemonList,
   isHealth,
   isMcpCalled,
   isMcpDetail,
@@ -53,6 +57,8 @@ import {
   isReadinessBody,
   isReceipt,
   isReleased,
+  isRunnerList,
+  isRunnerView,
   isSession,
   isSessionPage,
   isTicket,
@@ -221,6 +227,28 @@ export class DaemonClient {
   /** Answers a tool call that waits for an approval. */
   approve(turnId: string, request: TurnApprove): Promise<Turn> {
     return this.#json({ method: 'POST', path: `/v1/turns/${segment(turnId)}/approve`, body: request }, isTurn, 'a turn')
+  }
+
+  /** The daemons that share the store, also those that died within the last day. */
+  daemons(): Promise<DaemonList> {
+    return this.#json({ method: 'GET', path: '/v1/daemons' }, isDaemonList, 'a list of daemons')
+  }
+
+  /** Makes a daemon hand over its sessions. */
+  drainDaemon(bootId: string): Promise<DaemonList> {
+    const path = `/v1/daemons/${segment(bootId)}/drain`
+    return this.#json({ method: 'POST', path, body: {} }, isDaemonList, 'a list of daemons')
+  }
+
+  /** The runners that joined. */
+  runners(): Promise<RunnerList> {
+    return this.#json({ method: 'GET', path: '/v1/runners' }, isRunnerList, 'a list of runners')
+  }
+
+  /** `drain`: no more sessions are placed there. `drop`: it is declared lost, and its sessions move. */
+  changeRunner(runnerId: string, action: 'drain' | 'drop'): Promise<RunnerView> {
+    const path = `/v1/runners/${segment(runnerId)}/${action}`
+    return this.#json({ method: 'POST', path, body: {} }, isRunnerView, 'a runner')
   }
 
   /** The MCP servers, and how they are. */

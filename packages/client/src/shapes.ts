@@ -4,11 +4,14 @@
  */
 import type {
   ConsoleTicket,
+  DaemonList,
   EventType,
   McpCalled,
   McpDetail,
   McpList,
   Pruned,
+  RunnerList,
+  RunnerView,
   Session,
   SessionEvent,
   SessionFilter,
@@ -57,6 +60,9 @@ export const isReceipt = shape<TurnReceipt>({ turnId: isText, seq: isNumber })
 export const isTicket = shape<ConsoleTicket>({ ticket: isText, expiresAt: isText })
 export const isPruned = shape<Pruned>({ sessions: isNumber, bytes: isNumber })
 export const isReleased = shape<{ readonly released: boolean }>({ released: (value) => typeof value === 'boolean' })
+export const isRunnerView = shape<RunnerView>({ runnerId: isText, url: isText, state: isText, lastSeen: isText })
+export const isRunnerList = shape<RunnerList>({ runners: Array.isArray })
+export const isDaemonList = shape<DaemonList>({ daemons: Array.isArray })
 export const isMcpServer = shape<McpList['servers'][number]>({ name: isText, state: isText, tools: isNumber })
 export const isMcpList = shape<McpList>({ servers: (value) => Array.isArray(value) && value.every(isMcpServer) })
 export const isMcpDetail = shape<McpDetail>({ name: isText, state: isText, offered: Array.isArray, log: Array.isArray })
@@ -156,6 +162,7 @@ const EVENT_FIELDS: Readonly<Record<EventType, Fields>> = {
   parked: { fault: isReport, resumeAt: orNull(isText) },
   resumed: { because: isText },
   'taken-over': { epoch: isNumber },
+  'box-moved': { from: isText, to: isText, filesKept: (value) => typeof value === 'boolean', because: isText },
   'model-server': { state: isText, since: isText },
   'approval-requested': { callId: isText, tool: isText, arguments: isRecord, why: isText, expiresAt: orNull(isText) },
   approval: { callId: isText, decision: isText, actor: isText, reason: orNull(isText) },

@@ -96,7 +96,7 @@ test('heartbeats keep a silent stream open, and silence without them reconnects'
 test('an event type that only a newer daemon knows is skipped, and keeps its place', async () => {
   const { seen, cursors } = await seqs((response, _request, index) => {
     sse(response)
-    const unknown = frame(2).replaceAll('text-delta', 'box-moved')
+    const unknown = frame(2).replaceAll('text-delta', 'box-copied')
     if (index === 0) response.write(frame(1) + unknown, () => response.destroy())
     else response.write(frame(3))
   }, 2)

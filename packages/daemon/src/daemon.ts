@@ -17,6 +17,7 @@ import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
 import { fleetRoutes } from './api/fleet-routes.ts'
 import { daemonRoutes } from './api/routes.ts'
+import { runnerRoutes } from './api/runner-routes.ts'
 import { seenRoutes } from './api/seen-routes.ts'
 import { viewRoutes } from './api/view-routes.ts'
 import { WebSocketApi } from './api/websocket.ts'
@@ -48,7 +49,9 @@ import { ServedModels } from './providers/served-models.ts'
 import { SessionKeys } from './providers/session-keys.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
 import { OutsideTools } from './outside/outside-tools.ts'
-import { isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
+import { isConfigured, isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
+import { joinedRunners, type RunnerFleet } from './runner/runner-fleet.ts'
+import { Runners } from './runner/runners.ts'
 import { Secrets } from './secrets.ts'
 import type { SystemView } from './system.ts'
 import { watching } from './watching.ts'
@@ -99,7 +102,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const store = await openStore(options, version)
   try {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
-    const { sessions, engine, boxReleases, retention, metrics, endpoint, fleet } = parts
+    const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
     if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
@@ -117,11 +120,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         sessions,
         limits,
         version,
-        ready: () => readiness(store, { hasRunner: endpoint.address !== undefined, isClosing: parts.isClosing() }),
+        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.isClosing() }),
         model: () => parts.model(),
         metricsText: () => metrics.text(),
         more: [
           ...fleetRoutes(store),
+          ...runnerRoutes(parts.runnerFleet),
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
           ...seenRoutes(store),
           ...viewRoutes({ ...parts, limits, options }),
@@ -168,9 +172,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
       await Promise.all([parts.providers.stop(), parts.outside.stop()])
       await parts.feeds.close()
-      if (stopRunner) await endpoint.stopLocal()
+      await parts.runnerFleet?.registration.close()
+      if (stopRunner) await runner.stopLocal()
       await store.close()
-      await endpoint.close() // last: a call that it cuts off must not reach the journal as a failure
+      await runner.close() // last: a call that it cuts off must not reach the journal as a failure
       rmSync(join(stateDir, 'daemon.json'), { force: true })
     }
     return {
@@ -181,7 +186,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sessions,
       recovered,
       store: sharedStore(options, store),
-      findRunner: () => findRunner(endpoint, log),
+      findRunner: () => findRunner(runner, log),
       close: (how = {}) => (closing ??= close(how)),
     }
   } catch (error) {
@@ -199,7 +204,8 @@ type Parts = {
   readonly boxReleases: BoxReleases
   readonly retention: Retention
   readonly metrics: DaemonMetrics
-  readonly endpoint: RunnerEndpoint
+  readonly runner: Runners
+  readonly runnerFleet: RunnerFleet | undefined
   readonly outside: OutsideTools
   readonly providers: Providers
   readonly hub: WatchHub
@@ -233,6 +239,19 @@ async function assemble(
     },
   })
   const config = new ConfigReader(options, { secrets, log })
+  const runnerFleet = joinedRunners(options, {
+    store,
+    log,
+    dice,
+    secrets,
+    sweep: (runnerId) => boxRemovals.sweep(runnerId),
+    onWork: () => fleet.lookForWork(),
+  })
+  const runner = new Runners({
+    endpoint,
+    joined: runnerFleet?.joined,
+    isConfigured: () => isConfigured(config.last.runner),
+  })
   const served = new ServedModels({
     reread: async (provider) => providersOf(await config.read())[provider]?.serve,
     stateDir,
@@ -261,7 +280,7 @@ async function assemble(
     limits,
     log,
     failpoint,
-    runner: endpoint,
+    runner,
     outside,
     reclaimBoxes: () => boxReleases.reclaim(),
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
@@ -277,7 +296,7 @@ async function assemble(
     runnerFingerprint: () => config.runnerFingerprint,
     secrets,
     agent: () => config.last.agent ?? {},
-    isRunnerHere: () => isOnThisMachine(config.last.runner),
+    isRunnerHere: () => isOnThisMachine(config.last.runner) && (!store.isShared || isConfigured(config.last.runner)),
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports, (session) => {
@@ -304,7 +323,7 @@ async function assemble(
   const { system, hub }: ReturnType<typeof watching> = watching({
     store,
     engine,
-    runner: endpoint,
+    runner,
     config,
     providers,
     secrets,
@@ -336,7 +355,8 @@ async function assemble(
     boxReleases,
     retention,
     metrics,
-    endpoint,
+    runner,
+    runnerFleet,
     outside,
     providers,
     hub,
@@ -365,12 +385,9 @@ function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unkno
   writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
 }
 
-async function findRunner(
-  endpoint: RunnerEndpoint,
-  log: Logger,
-): Promise<{ url: string; runnerId: string } | undefined> {
+async function findRunner(runner: Runners, log: Logger): Promise<{ url: string; runnerId: string } | undefined> {
   try {
-    const { address } = await endpoint.connect(null, 0, AbortSignal.timeout(30_000))
+    const { address } = await runner.connect(null, 0, AbortSignal.timeout(30_000))
     return { url: address.url, runnerId: address.runnerId }
   } catch (err) {
     log.warn({ err }, 'the runner is not reachable yet')

@@ -28,6 +28,8 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.info({ ...ids, because: event.because }, 'turn resumed')
     case 'taken-over':
       return log.info({ ...ids, epoch: event.epoch }, 'turn taken over')
+    case 'box-moved':
+      return log.warn({ ...ids, from: event.from, to: event.to, filesKept: event.filesKept }, 'box moved')
     case 'model-server':
       return log.info({ ...ids, state: event.state, since: event.since }, 'turn waits for the model server')
     case 'approval-requested':

@@ -49,6 +49,11 @@ export class Fleet {
     this.#claims.start()
   }
 
+  /** Something may be due now. */
+  lookForWork(): void {
+    this.#claims.now()
+  }
+
   /** Claims nothing more. */
   async drain(): Promise<void> {
     const { store } = this.#parts.ports

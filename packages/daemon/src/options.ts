@@ -128,10 +128,19 @@ export type SharedStore = {
   readonly drainMs?: number | undefined
 }
 
+/** The runners that join the daemons of a shared store. */
+export type FleetConfig = {
+  /** From which the tokens of runners are derived; the same at every daemon. Without it no runner can join. */
+  readonly keyFile?: string | undefined
+  /** After this long without a word from it, a runner is declared lost. Default: only a person does that. */
+  readonly replaceAfterMs?: number | undefined
+}
+
 export type DaemonOptions = {
   readonly stateDir: string
   /** Without it, sessions are in a journal below `stateDir`. */
   readonly store?: SharedStore | undefined
+  readonly fleet?: FleetConfig | undefined
   readonly model: ModelConfig
   readonly providers?: LiveConfig['providers']
   readonly runner?: RunnerConfig | undefined

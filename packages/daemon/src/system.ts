@@ -8,14 +8,14 @@ import type { ConfigReader } from './live-config.ts'
 import type { LiveConfig } from './options.ts'
 import { providersOf, shownUrl } from './providers/bind.ts'
 import type { Providers } from './providers/providers.ts'
-import type { RunnerEndpoint } from './runner/endpoint.ts'
+import type { Runners } from './runner/runners.ts'
 import type { Secrets } from './secrets.ts'
 import type { Store } from './store/store.ts'
 
 export type SystemParts = {
   readonly store: Store
   readonly engine: Pick<Engine, 'driven'>
-  readonly runner: RunnerEndpoint
+  readonly runner: Runners
   readonly config: ConfigReader
   readonly providers: Providers
   readonly secrets: Secrets
@@ -136,7 +136,7 @@ function exitView(report: ExitReport): Child['lastExit'] {
   return { kind, code, signal, phase, uptimeMs, headline: what, diagnoses: diagnoses.map(toDiagnostic), tail }
 }
 
-function stateOf(runner: RunnerEndpoint): System['runner']['state'] {
+function stateOf(runner: Runners): System['runner']['state'] {
   if (runner.address !== undefined) return 'connected'
   if (runner.isStarting) return 'starting'
   return runner.isLooking ? 'looking' : 'none'

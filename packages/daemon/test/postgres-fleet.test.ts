@@ -384,6 +384,7 @@ test('a runner is known at the address that was verified, and its sessions wake'
     workspaces: [],
     isolation: 'bwrap',
     version: '0',
+    machine: 'm1',
   }
   assert.equal(await runners.seen(facts), undefined)
   assert.deepEqual((await runners.verified(facts)).labels, ['gpu'])

@@ -3,6 +3,7 @@ import type { IsolationLevel } from '@breakfall/wire'
 import type { Clock } from './clock.ts'
 import type { Internet } from './network/dial.ts'
 import type { Retention } from './host.ts'
+import type { JoinOptions } from './join/start-joining.ts'
 
 export type RunnerOptions = {
   readonly stateDir: string
@@ -28,6 +29,8 @@ export type RunnerOptions = {
   /** Stopped boxes per prefix. */
   readonly boxesKeptMax?: number | undefined
   readonly bodySilenceMs?: number | undefined
+  /** Registers at the daemons of a fleet. */
+  readonly join?: JoinOptions | undefined
   /** Refuses changes without an epoch: for a runner that several daemons use. */
   readonly needsEpoch?: boolean | undefined
   /** `process` runs without a sandbox even if bwrap works; needs `allowIsolation`. */

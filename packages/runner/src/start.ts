@@ -14,6 +14,7 @@ import { IdleExit } from './idle-exit.ts'
 import { RunnerMetrics } from './metrics.ts'
 import type { RunnerOptions } from './options.ts'
 import { readHost } from './read-host.ts'
+import { startJoining } from './join/start-joining.ts'
 import { makeFolder } from './state/disk.ts'
 import { announce, lockFolder, readIdentity, withdraw } from './state/identity.ts'
 import { inheritedDescriptors } from './state/inherited.ts'
@@ -77,7 +78,7 @@ async function serve(
     boxes,
     metrics,
     closing: closing.signal,
-    needsEpoch: options.needsEpoch ?? false,
+    needsEpoch: options.needsEpoch ?? options.join !== undefined,
     onCall: () => idle.touch(),
   })
   const service = createService({
@@ -103,10 +104,19 @@ async function serve(
     onProblem('cannot write the address into the state folder', error)
   }
 
+  const joining =
+    options.join === undefined
+      ? undefined
+      : startJoining(options.join, {
+          ...{ url, tokenFile: options.tokenFile, identity, host, boxes },
+          onProblem: (line) => options.onProblem?.(line),
+        })
+
   let closed: Promise<void> | undefined
   const close = (): Promise<void> => {
     closed ??= (async () => {
       closing.abort()
+      await joining?.close()
       idle.stop()
       clearInterval(sweeper)
       withdraw(stateDir)

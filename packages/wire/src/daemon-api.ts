@@ -1,7 +1,7 @@
 /** The daemon's API besides its events: sessions, turns, the daemon itself, WebSocket requests. */
 import { FAULT_CLASSES } from '@breakfall/faults'
 import { z } from 'zod'
-import { body, flag, httpUrl, integer, oneOf, providerName, record, text, time } from './fields.ts'
+import { body, flag, httpUrl, integer, label, oneOf, providerName, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import {
   APPROVAL_DECISIONS,
@@ -88,6 +88,16 @@ const toolName = text(200, 'the name of a tool').refine((name) => /^[A-Za-z][\w-
   error: `one of ${TOOL_NAMES.join(', ')}, or the name of a tool from outside`,
 })
 
+export const placementSchema = body({
+  labels: z.array(label(), { error: 'a list of labels' }).max(32, { error: 'at most 32 labels' }).optional(),
+  replace: oneOf(['never', 'auto'])
+    .optional()
+    .describe(
+      'never: only a person who drops its runner moves the box; auto: replaceAfterMs moves it, too, if that is set. Default: auto',
+    ),
+})
+export type Placement = z.infer<typeof placementSchema>
+
 export const sessionCreateSchema = body({
   ...changeable,
   box: boxCreateSchema.optional(),
@@ -97,6 +107,7 @@ export const sessionCreateSchema = body({
     .describe('default: all'),
   policy: policySchema.optional(),
   agent: agentSchema.optional(),
+  placement: placementSchema.optional().describe('which of the joined runners may have its box'),
 })
 export type SessionCreate = z.infer<typeof sessionCreateSchema>
 

@@ -14,6 +14,7 @@ import {
   CANCEL_ACTORS,
   EVENT_TYPES,
   type EventType,
+  MOVE_REASONS,
   RESUME_REASONS,
   RETRY_ACTIONS,
   TOOL_OUTCOMES,
@@ -163,6 +164,12 @@ export const eventSchemas = {
     epoch: z.int(),
     daemon: z.string().optional().describe('the name of the new owner, if daemons share a store'),
   }),
+  'box-moved': event('box-moved', {
+    from: z.string().describe('the runner that was declared lost'),
+    to: z.string().describe('the runner that gets a new box'),
+    filesKept: z.boolean().describe('false: every file of the workspace is lost'),
+    because: z.enum(MOVE_REASONS).describe('dropped: by a person; silent: it was not heard of for replaceAfterMs'),
+  }),
   'model-server': event('model-server', {
     state: z.enum(SERVE_STATES),
     since: time,
@@ -213,6 +220,7 @@ export const sessionEventSchema = z.discriminatedUnion('type', [
   eventSchemas.parked,
   eventSchemas.resumed,
   eventSchemas['taken-over'],
+  eventSchemas['box-moved'],
   eventSchemas['model-server'],
   eventSchemas['approval-requested'],
   eventSchemas.approval,

@@ -42,6 +42,12 @@ export function providerName(): z.ZodString {
   return z.string({ error }).regex(/^[A-Za-z0-9_-]{1,64}$/, { error })
 }
 
+/** What runners are chosen by. */
+export function label(): z.ZodString {
+  const error = 'a label: 1 to 64 letters, digits, dots, dashes, underscores, colons, slashes or equals signs'
+  return z.string({ error }).regex(/^[A-Za-z0-9][A-Za-z0-9._:/=-]{0,63}$/, { error })
+}
+
 /** What fits into a request body. The runner reports an argument that is too long for the kernel: 422, `argument_too_long`. */
 export const ARGUMENT_CHARS_MAX = 1024 * 1024
 

@@ -27,6 +27,7 @@ export {
   faultsSeenSchema,
   seenQuerySchema,
 } from './console-api.ts'
+export { addressIn } from './address.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
   type AgentInput,
@@ -41,6 +42,7 @@ export {
   type FaultList,
   faultListSchema,
   type InstructionsFile,
+  type Placement,
   type ProviderGiven,
   type ProviderView,
   type Session,
@@ -98,6 +100,7 @@ export {
   id,
   ID_PATTERN,
   integer,
+  label,
   oneOf,
   providerName,
   record,
@@ -129,7 +132,20 @@ export {
   WS_TOKEN_PREFIX,
   type WsMethod,
 } from './names.ts'
-export { daemonListSchema } from './fleet-api.ts'
+export {
+  type DaemonList,
+  daemonListSchema,
+  runnerEnrolledSchema,
+  runnerEnrollSchema,
+  type RunnerJoin,
+  type RunnerJoined,
+  runnerJoinedSchema,
+  runnerJoinSchema,
+  type RunnerList,
+  runnerListSchema,
+  runnerSchema,
+  type RunnerView,
+} from './fleet-api.ts'
 export { didYouMean } from './nearest.ts'
 export { type OpenApiRoute, openApiDocument } from './openapi.ts'
 export { invalidRequest, parseRequest } from './parse.ts'

@@ -16,6 +16,7 @@ export const EVENT_TYPES = [
   'parked',
   'resumed',
   'taken-over',
+  'box-moved',
   'model-server',
   'approval-requested',
   'approval',
@@ -53,6 +54,11 @@ export const SESSION_FILTERS = [
 export type SessionFilter = (typeof SESSION_FILTERS)[number]
 export type SessionState = (typeof SESSION_STATES)[number]
 export type TurnState = (typeof TURN_STATES)[number]
+
+/** Why a box moved to another runner. */
+export const MOVE_REASONS = ['dropped', 'silent'] as const
+
+export const RUNNER_STATES = ['live', 'draining', 'lost'] as const
 
 /** Built-in tools. */
 export const TOOL_NAMES = ['bash', 'read', 'write', 'edit', 'process'] as const

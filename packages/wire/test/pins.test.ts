@@ -58,6 +58,7 @@ const EVENTS: Record<wire.EventType, object> = {
   parked: { fault, resumeAt: null },
   resumed: { because: 'time' },
   'taken-over': { epoch: 3 },
+  'box-moved': { from: 'r1', to: 'r2', filesKept: true, because: 'dropped' },
   'model-server': { state: 'loading', since: at },
   'approval-requested': { callId: 'c1', tool: 'bash', arguments: { command: 'ls' }, why: '…', expiresAt: at },
   approval: { callId: 'c1', decision: 'allow', actor: 'user', reason: null },
@@ -90,6 +91,7 @@ test('the names of the events', () => {
     'parked',
     'resumed',
     'taken-over',
+    'box-moved',
     'model-server',
     'approval-requested',
     'approval',
@@ -312,14 +314,14 @@ test('an event of a newer version is read: unknown fields and unknown types are 
   const withField = { ...base, type: 'step-start', step: 1, model: 'm' }
   assert.deepEqual(wire.parseEvent(withField), withField)
   assert.equal(wire.isKnownEvent(wire.parseEvent(withField)), true)
-  const newType = { ...base, type: 'box-moved', from: 'r1' }
+  const newType = { ...base, type: 'box-copied', from: 'r1' }
   assert.deepEqual(wire.parseEvent(newType), newType)
   assert.equal(wire.isKnownEvent(wire.parseEvent(newType)), false)
 })
 
 test('an event with a missing field is a fault that names the field, and so is anything that is not an event', () => {
   assert.throws(() => wire.parseEvent({ type: 'step-start', seq: 1, sessionId: 's', turnId: 't', at }), /step/)
-  assert.throws(() => wire.parseEvent({ type: 'box-moved' }), isFault)
+  assert.throws(() => wire.parseEvent({ type: 'box-copied' }), isFault)
   assert.throws(() => wire.parseEvent('hello'), isFault)
 })
 

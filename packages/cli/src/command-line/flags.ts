@@ -65,6 +65,11 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
   put('daemon.drainMs', options['drainMs'], '--drain-ms')
   put('daemon.hintsUrl', options['hintsUrl'], '--hints-url')
   put('fleet.keyFile', options['fleetKeyFile'], '--fleet-key-file')
+  put('runner.join', options['join'], '--join')
+  put('runner.advertise', options['advertise'], '--advertise')
+  put('runner.advertiseCommand', options['advertiseCommand'], '--advertise-command')
+  put('runner.labels', options['label'], '--label')
+  put('runner.capacity', options['capacity'], '--capacity')
   put('runner.url', options['runner'], '--runner')
   put('runner.tokenFile', options['runnerTokenFile'], '--runner-token-file')
   for (const key of POLICY_KEYS) {

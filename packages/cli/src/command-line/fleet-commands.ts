@@ -2,7 +2,8 @@
 import type { Command } from 'commander'
 import type { StoreOptions } from '../commands/store.ts'
 import type { Context } from '../context.ts'
-import { milliseconds } from './flags.ts'
+import type { EnrollOptions } from '../commands/enroll.ts'
+import { boxCount, collect, milliseconds } from './flags.ts'
 
 export type AddCommand = <O extends object>(
   spec: string,
@@ -20,7 +21,49 @@ export function addStoreFlags(up: Command): Command {
     .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
 }
 
+export function addJoinFlags(runner: Command): Command {
+  return runner
+    .option(
+      '--join <url>',
+      'register at the daemons of a fleet, or at a balancer in front of them (repeatable)',
+      collect,
+    )
+    .option('--advertise <url>', 'where daemons reach this runner (default: where it listens)')
+    .option('--advertise-command <command...>', 'a command that prints where daemons reach it now')
+    .option('--label <label>', 'what sessions can ask for (repeatable)', collect)
+    .option('--capacity <count>', 'boxes that may run at once (default: 1000)', boxCount)
+    .option('--stop-when-alone <ms>', 'end every command after this long without a daemon', milliseconds)
+    .option('--enroll <code>', 'a code of "breakfall fleet enroll", for the first start')
+    .option('--fleet-key-file <file>', "the fleet's key, if this machine may have it; then no code is needed")
+}
+
 export function addFleetCommands(command: AddCommand): void {
+  command<object>(
+    'daemons [action] [bootId]',
+    'the daemons that share the store; drain one',
+    async (context, _options, args) => {
+      const { daemonsCommand } = await import('../commands/daemons.ts')
+      return daemonsCommand(context, args)
+    },
+  )
+  command<object>(
+    'runners [action] [runnerId]',
+    'the runners that joined; drain or drop one',
+    async (context, _options, args) => {
+      const { runnersCommand } = await import('../commands/runners.ts')
+      return runnersCommand(context, args)
+    },
+  )
+  command<EnrollOptions>(
+    'fleet <action>',
+    'enroll: a code with which a runner joins once',
+    async (context, options, args) => {
+      const { enrollCommand } = await import('../commands/enroll.ts')
+      return enrollCommand(context, options, args)
+    },
+  )
+    .option('--fleet-key-file <file>', "the fleet's key (default: [fleet] keyFile)")
+    .option('--valid-ms <ms>', 'how long the code is valid (default: an hour)', milliseconds)
   command<StoreOptions>(
     'store <action> [file]',
     'migrate, check, adopt, export or import a store',

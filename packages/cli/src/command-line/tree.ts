@@ -41,7 +41,7 @@ import {
   positive,
   wholeNumber,
 } from './flags.ts'
-import { type AddCommand, addFleetCommands, addStoreFlags } from './fleet-commands.ts'
+import { type AddCommand, addFleetCommands, addJoinFlags, addStoreFlags } from './fleet-commands.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 
 /** `done` gets the exit code. */
@@ -168,10 +168,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices(ISOLATION),
     )
 
-  command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
-    const { runnerCommand } = await import('../commands/runner.ts')
-    return runnerCommand(context, options)
-  })
+  addJoinFlags(
+    command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
+      const { runnerCommand } = await import('../commands/runner.ts')
+      return runnerCommand(context, options)
+    }),
+  )
     .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
     .option('--host <address>', 'the address to bind', '127.0.0.1')
     .option('--token-file <file>', 'the file with the tokens; created if missing')

@@ -150,6 +150,11 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # isolation = "bwrap"                      # "process" runs commands without a sandbox
 # allowWorkspace = ["/home/me/projects"]
 # boxesMax = 1000                          # boxes that may run at once
+# join = ["http://daemons:7400"]           # "breakfall runner" registers there: docs/how-to/fleet.md
+# advertise = "http://10.0.0.7:7411"       # where daemons reach it; by default where it listens
+# advertiseCommand = ["my-cloud", "my-url"]     # or a command that prints it
+# labels = ["gpu"]                         # what sessions can ask for
+# capacity = 100                           # boxes that may run there at once
 
 [run]
 # sameFolder = "wait"             # if another session works in the folder: wait, share or refuse

@@ -6,7 +6,8 @@ import type { Context } from '../context.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
-import { allowedFolders, allowedMounts } from '../workspace/allowed.ts'
+import { hostIn, joiningOf, workspacesOf } from '../runner/joining.ts'
+import { allowedMounts } from '../workspace/allowed.ts'
 
 export type RunnerOptions = {
   readonly port: number
@@ -22,26 +23,43 @@ export type RunnerOptions = {
   readonly idleExitMs?: number
   readonly boxesMax?: number
   readonly boxesKeptMax?: number
+  readonly stopWhenAlone?: number
+  /** A code of `breakfall fleet enroll`. */
+  readonly enroll?: string
 }
 
 export async function runnerCommand({ out, config }: Context, options: RunnerOptions): Promise<number> {
   out.surviveClosedStdout()
   const stopped = untilSignal()
   const stateDir = prepareStateDir(options.stateDir ?? join(config.stateDir, 'runner'))
-  const { host, port, tokenFile = join(stateDir, 'token'), allowHost = [], isolation, idleExitMs = null } = options
+  const { host, port, tokenFile = join(stateDir, 'token'), isolation, idleExitMs = null } = options
+  const { capacity } = config.joining
+  const folders = workspacesOf(options.allowWorkspace)
+  const joining = await joiningOf(config, { ...options, stateDir, tokenFile })
   const runner = await startRunner({
     stateDir,
     tokenFile,
     port,
     host,
-    allowWorkspace: allowedFolders(options.allowWorkspace, '--allow-workspace'),
+    allowWorkspace: folders.all,
     allowMount: allowedMounts(options.allowMount ?? [], config.childEnv),
     home: options.home,
     allowIsolation: options.allowIsolation === 'process' ? ['process'] : [],
-    hosts: allowHost,
+    hosts: [...(options.allowHost ?? []), ...hostIn(config.joining.advertise)],
     isolation,
     idleExitMs,
-    boxesMax: options.boxesMax ?? config.runner.boxesMax,
+    boxesMax: options.boxesMax ?? capacity ?? config.runner.boxesMax,
+    join:
+      joining === undefined
+        ? undefined
+        : {
+            ...joining,
+            sharedWorkspaces: folders.shared,
+            onJoined: (daemon) => {
+              if (out.json) out.data({ event: 'joined', daemon })
+              else out.line(`joined  ${daemon}`)
+            },
+          },
     boxesKeptMax: options.boxesKeptMax,
     onIdle: () => {
       out.end()

@@ -54,6 +54,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const daemon = await startDaemon({
     stateDir,
     store: config.store,
+    fleet: { keyFile: config.fleet.keyFile, replaceAfterMs: config.fleet.replaceAfterMs },
     ...daemonSettings(config, choice, options),
     reload: async () => {
       const latest = reload()

@@ -49,6 +49,11 @@ export type ResolvedConfig = {
   /** The shared store of a fleet. Undefined: a journal in the state folder. */
   readonly store: StoreSetting | undefined
   readonly fleet: NonNullable<Config['fleet']>
+  /** How a runner of this machine joins a fleet. */
+  readonly joining: Pick<
+    NonNullable<Config['runner']>,
+    'join' | 'advertise' | 'advertiseCommand' | 'labels' | 'capacity'
+  >
   readonly policy: PolicyInput | undefined
   readonly limits: Config['limits']
   readonly agent: Config['agent']
@@ -85,11 +90,12 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
     port: config.daemon?.port,
     store: resolveStore(config),
     fleet: config.fleet ?? {},
+    joining: config.runner ?? {},
     policy: config.policy,
     sameFolder: config.run?.sameFolder ?? 'wait', // nothing is lost by waiting, and two agents in the same files spoil each other's work
     limits: config.limits,
     agent: config.agent,
-    retention: config.retention,
+    retention: retentionOf(config),
     otlpEndpoint: config.telemetry?.otlpEndpoint,
     box: resolveBox(config, env),
     outside: resolveOutside(config, env, (name, url) => readLogin(stateDir, name, url)?.loggedInAt),
@@ -103,6 +109,12 @@ export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Crede
 }
 
 // ---- details ----
+
+/** `keepDays` is what a fleet calls `sessionDays`. */
+function retentionOf({ retention, fleet, daemon }: Config): Config['retention'] {
+  if (fleet?.keepDays === undefined || daemon?.store === undefined) return retention
+  return { ...retention, sessionDays: Math.min(fleet.keepDays, retention?.sessionDays ?? fleet.keepDays) }
+}
 
 function resolveStore({ daemon = {} }: Config): StoreSetting | undefined {
   const { store: url, hintsUrl, name = hostname(), leaseMs, drainMs = 0 } = daemon

@@ -94,6 +94,9 @@ export class TurnView {
       case 'taken-over':
         this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
         return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
+      case 'box-moved':
+        this.#note('runner_lost', 'the runner was lost', 'continued at another runner')
+        return [this.#line('warn', `⇄ ${movedText(event)}`)]
       case 'model-server':
         return [] // the status line shows it
       case 'approval-requested':
@@ -275,6 +278,11 @@ const RESUMED_BY: Readonly<Record<SessionEventOf<'resumed'>['because'], string>>
   signal: 'resumed after recovery',
   person: 'resumed by you',
   restart: 'resumed after a restart',
+}
+
+function movedText({ from, to, filesKept }: SessionEventOf<'box-moved'>): string {
+  const files = filesKept ? 'its files are still there' : 'every file in it is lost'
+  return `runner ${from} was lost; the session has a new box at ${to}, and ${files}`
 }
 
 /** `shortened the conversation: 12 results became notes, 402 kB → 160 kB`. */

@@ -59,6 +59,7 @@ const FIELDS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   parked: { fault: isFault },
   resumed: { because: isText },
   'taken-over': { epoch: isNumber },
+  'box-moved': { from: isText, to: isText, because: isText },
   'model-server': { state: isText, since: isText },
   'turn-end': { text: isText, usage: isUsage, steps: isNumber, faultsSurvived: isNumber },
   'turn-error': { category: isText, class: isText, error: isText, errorRaw: isText },

@@ -151,6 +151,14 @@ function apply(turn: TurnView, event: SessionEvent): void {
       return resumed(turn, event, at)
     case 'taken-over':
       return takenOver(turn, event, at)
+    case 'box-moved': {
+      const step = stepOf(turn, turn.steps.at(-1)?.n ?? 1, at, event.seq)
+      const files = event.filesKept ? 'Its files are still there.' : 'Every file in it is lost.'
+      const text = `Runner ${event.from} was lost; the session has a new box at ${event.to}. ${files}`
+      step.notes.push({ seq: event.seq, step: step.n, at, text, json: event })
+      step.rev += 1
+      return
+    }
     case 'model-server': {
       const { state, since, line = '' } = event
       turn.server = state === 'ready' || state === 'busy' ? null : { state, since, line }

@@ -13,7 +13,7 @@ import type { Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits, DaemonOptions } from '../options.ts'
-import type { RunnerEndpoint } from '../runner/endpoint.ts'
+import type { Runners } from '../runner/runners.ts'
 import type { SystemView } from '../system.ts'
 import { boxesAt } from './boxes.ts'
 import { sendBundle } from './export.ts'
@@ -24,11 +24,11 @@ export type ViewParts = {
   readonly hub: WatchHub
   readonly limits: DaemonLimits
   readonly sessions: Sessions
-  readonly endpoint: RunnerEndpoint
+  readonly runner: Runners
   readonly options: Pick<DaemonOptions, 'gateway' | 'faultPage'>
 }
 
-export function viewRoutes({ system, hub, limits, sessions, endpoint, options }: ViewParts): readonly Route[] {
+export function viewRoutes({ system, hub, limits, sessions, runner, options }: ViewParts): readonly Route[] {
   return [
     {
       method: 'get',
@@ -56,7 +56,7 @@ export function viewRoutes({ system, hub, limits, sessions, endpoint, options }:
       summary: "The runner's boxes, with the commands that run in them",
       answers: { 200: boxOverviewSchema },
       faults: ['runner_unreachable'],
-      handle: async ({ signal }) => ({ status: 200, json: await boxesAt(endpoint, signal) }),
+      handle: async ({ signal }) => ({ status: 200, json: await boxesAt(runner, signal) }),
     },
     {
       method: 'get',

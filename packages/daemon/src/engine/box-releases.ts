@@ -110,7 +110,7 @@ export class BoxReleases {
     const { runnerId, boxReleased = false } = session.data
     const { runner, limits, failpoint } = this.#ports
     // No runner is looked up or started for this: a box at a runner that is away uses nothing.
-    if (runnerId === null || runner.address?.runnerId !== runnerId || !this.#isIdle(session)) return false
+    if (runnerId === null || !runner.known.includes(runnerId) || !this.#isIdle(session)) return false
     const interrupt = new AbortController()
     session.releasing = interrupt
     try {
@@ -158,11 +158,21 @@ export class BoxReleases {
     return released.includes(true)
   }
 
-  /** Boxes at the known runner whose sessions are idle, and since when. */
+  /** Boxes at the known runners whose sessions are idle, and since when. */
   async #idleBoxes(state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
+    const { runner, log } = this.#ports
+    if (this.#ports.isClosing()) return []
+    const found = await atMost(RELEASES_AT_ONCE, runner.known, (runnerId) =>
+      this.#idleBoxesAt(runnerId, state).catch((err: unknown) => {
+        log.debug({ err, runnerId }, 'cannot look for idle boxes')
+        return []
+      }),
+    )
+    return found.flat()
+  }
+
+  async #idleBoxesAt(runnerId: string, state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
     const { runner, store, limits } = this.#ports
-    if (runner.address === undefined || this.#ports.isClosing()) return []
-    const { runnerId } = runner.address
     const signal = AbortSignal.timeout(limits.killMsMax)
     const { client } = await runner.connect(runnerId, 0, signal)
     const found: IdleBox[] = []

@@ -1,8 +1,9 @@
 /**
- * Removes the boxes of deleted sessions. A file lists them from before their sessions are deleted until they are gone, so neither a
- * crash nor a runner that is away leaves one behind: they are removed when that runner is found again, by this daemon or a later one.
+ * Removes the boxes of deleted sessions, and of sessions that have moved to another runner. A file, or the shared store, lists them
+ * from before their sessions are deleted until they are gone, so neither a crash nor a runner that is away leaves one behind: they are
+ * removed when that runner is found again, by this daemon or another one.
  *
- * I1  A listed box whose session still exists is not removed: the daemon died before it deleted the session.
+ * I1  A listed box that a session still uses at that runner is not removed: the daemon died before it deleted the session.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,42 +25,57 @@ export class BoxRemovals {
   }
 
   /** Before the sessions are deleted. */
-  list(boxes: readonly BoxRemoval[]): void {
-    if (boxes.length > 0) this.#write([...without(this.#read(), boxes), ...boxes])
+  async list(boxes: readonly BoxRemoval[]): Promise<void> {
+    const { runners } = this.#ports.store
+    if (boxes.length === 0) return
+    if (runners === undefined) this.#write([...without(this.#read(), boxes), ...boxes])
+    else await runners.leave(boxes)
   }
 
-  /** The sessions are deleted: removes their boxes now, or leaves them on the list. */
-  async remove(boxes: readonly BoxRemoval[]): Promise<void> {
+  /** The sessions are deleted: removes their boxes now, or leaves them on the list. True if none is left. */
+  async remove(boxes: readonly BoxRemoval[], isReturning = false): Promise<boolean> {
+    const { runners } = this.#ports.store
+    if (boxes.length === 0) return true
     const removed: BoxRemoval[] = []
     for (const group of Map.groupBy(boxes, ({ runnerId }) => runnerId).values())
-      removed.push(...(await this.#removeGroup(group)))
+      removed.push(...(await this.#removeGroup(group, isReturning)))
     const left = without(boxes, removed)
-    if (boxes.length > 0) this.#write([...without(this.#read(), boxes), ...left])
+    if (runners === undefined) this.#write([...without(this.#read(), boxes), ...left])
+    else await runners.forget(removed)
+    return left.length === 0
   }
 
-  /** This runner is reachable: removes its boxes of deleted sessions. */
-  async sweep(runnerId: string): Promise<void> {
-    await this.remove(this.#read().filter((listed) => listed.runnerId === runnerId))
+  /** This runner is reachable: removes the boxes there that no session uses any more. True if none is left. */
+  async sweep(runnerId: string): Promise<boolean> {
+    const { runners } = this.#ports.store
+    const listed = runners === undefined ? this.#read() : await runners.leftBoxes(runnerId)
+    return this.remove(
+      listed.filter((box) => box.runnerId === runnerId),
+      true,
+    )
   }
 
   /** Returns those that are gone. The first one shows whether the runner can be reached. */
-  async #removeGroup([first, ...others]: readonly BoxRemoval[]): Promise<readonly BoxRemoval[]> {
+  async #removeGroup([first, ...others]: readonly BoxRemoval[], isReturning: boolean): Promise<readonly BoxRemoval[]> {
     if (first === undefined) return []
-    if (!(await this.#isRemoved(first))) return []
+    if (!(await this.#isRemoved(first, isReturning))) return []
     const removed = [first]
     const rest = others[Symbol.iterator]()
     const worker = async (): Promise<void> => {
-      for (const box of rest) if (await this.#isRemoved(box)) removed.push(box)
+      for (const box of rest) if (await this.#isRemoved(box, isReturning)) removed.push(box)
     }
     await Promise.all(Array.from({ length: REMOVALS_AT_ONCE }, worker))
     return removed
   }
 
-  async #isRemoved({ boxId, runnerId, epoch }: BoxRemoval): Promise<boolean> {
+  async #isRemoved({ boxId, runnerId, epoch }: BoxRemoval, isReturning: boolean): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#ports.limits.killMsMax)
     try {
-      if ((await this.#ports.store.sessionsOfBox(boxId)).length > 0) return true // I1
-      await cleanUpAtRunner(this.#ports, { runnerId, epoch }, signal, (client) => client.removeBox(boxId, { signal }))
+      const sessions = await this.#ports.store.sessionsOfBox(boxId)
+      if (sessions.some(({ data }) => data.runnerId === runnerId)) return true // I1
+      await cleanUpAtRunner(this.#ports, { runnerId, epoch, isReturning }, signal, (client) =>
+        client.removeBox(boxId, { signal }),
+      )
       return true
     } catch (thrown) {
       if (isFault(thrown) && thrown.category === 'box_not_found') return true

@@ -7,22 +7,24 @@
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import { type Box, type BoxCreate, invalidRequest } from '@breakfall/wire'
+import { type Box, type BoxCreate, invalidRequest, type Placement } from '@breakfall/wire'
 import { within } from '@breakfall/supervisor'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
+import type { RunnerAddress } from '../runner/endpoint.ts'
+import { wantedOf } from './wanted.ts'
 import type { Ports } from './ports.ts'
 
 /**
  * The record that such a box would have. Throws if the runner would refuse it: a session without a box could never run a tool. A runner that is
  * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
-export async function checkBox(ports: Ports, box: BoxCreate): Promise<Box | undefined> {
+export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
   try {
-    return await checkOnce(ports, box)
+    return await checkOnce(ports, box, placement)
   } catch (thrown) {
     if (!isQuota(thrown) || !(await ports.reclaimBoxes())) throw thrown
-    return checkOnce(ports, box)
+    return checkOnce(ports, box, placement)
   }
 }
 
@@ -38,16 +40,19 @@ export async function checkSessionBox(ports: Ports, session: LiveSession): Promi
   await checkBox(ports, { ...box, id: session.boxId })
 }
 
-async function checkOnce(ports: Ports, box: BoxCreate): Promise<Box | undefined> {
+async function checkOnce(ports: Ports, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
   const { checkMs } = ports.limits
   const over = new AbortController()
+  let address: RunnerAddress | undefined
   try {
-    const connecting = ports.runner.connect(null, 0, over.signal)
+    const connecting = ports.runner.connect(null, 0, over.signal, wantedOf({ placement, box }))
     let found = await within(connecting, checkMs)
     if (found === undefined && ports.runner.isStarting) found = await within(connecting, START_MS)
     if (found === undefined) throw new Fault('runner_unreachable', { errorRaw: `no answer within ${checkMs} ms` })
+    address = found.address
     return await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
   } catch (thrown) {
+    if (isQuota(thrown) && address !== undefined && ports.runner.isJoined(address)) return undefined // another one may have room by then
     if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
     ports.log.debug({ err: thrown }, 'cannot check the box of a new session with the runner')
     return undefined
@@ -66,7 +71,9 @@ export async function ensureBox(
   if (session.data.runnerId === null) await session.setData({ runnerId }) // I1
   const { boxMade, boxReleased = false } = session.data
   const box =
-    boxMade && !boxReleased ? await existing(session, client) : await refusing(() => made(ports, session, client))
+    boxMade && !boxReleased
+      ? await existing(session, client)
+      : await refusing(() => orNext(ports, session, runnerId, () => made(ports, session, client)))
   if (!isGiveUp(box)) session.box = box
   return box
 }
@@ -152,6 +159,18 @@ async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
     return call()
   }
 }
+
+/** A runner of several is full: the session gets its box at another one. */
+async function orNext(ports: Ports, session: LiveSession, runnerId: string, make: () => Promise<Box>): Promise<Box> {
+  try {
+    return await make()
+  } catch (thrown) {
+    if (!isQuota(thrown) || session.data.boxMade || !ports.runner.isJoined({ runnerId })) throw thrown
+    throw new Fault('runner_not_available', { reason: FULL, errorRaw: `runner ${runnerId} is full`, cause: thrown })
+  }
+}
+
+export const FULL = 'runner_full'
 
 const isQuota = (thrown: unknown): boolean => isFault(thrown) && thrown.category === 'quota_exceeded'
 

@@ -141,7 +141,7 @@ export class OwnerActions {
       await within(this.#engine.settled(live), this.#ports.limits.killMsMax)
     }
     const boxes = boxesOf(live?.row ?? row)
-    this.#boxRemovals.list(boxes)
+    await this.#boxRemovals.list(boxes)
     await this.#store.deleteSession(row.id)
     this.#loader.forget(row.id, 'session_deleted')
     this.#ports.providers.forget(row.id)

@@ -28,7 +28,9 @@ export function releaseOf(
   const source = wakeSource(turn.parked.fault)
   const now = new Date(facts.now).toISOString()
   if (source === 'restart') return { wakeAt: now, waitFor: null }
-  const waitFor = source === 'runner' ? `runner:${facts.runnerId ?? 'any'}` : source === 'config' ? 'config' : null
+  const isAny = turn.parked.fault.category === 'runner_not_available'
+  const runner = `runner:${(isAny ? null : facts.runnerId) ?? 'any'}`
+  const waitFor = source === 'runner' ? runner : source === 'config' ? 'config' : null
   return { wakeAt: earliest(turn, facts.policy, source, facts.now), waitFor }
 }
 

@@ -21,6 +21,7 @@ import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { hasDiskSpace } from './disk-space.ts'
+import { wantedOf } from './wanted.ts'
 import { probeIntervalMs, resumeTime, acceptsConnections, waitText, type WakeSource, wakeSource } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
@@ -148,7 +149,9 @@ async function probeFor(
   switch (source) {
     case 'runner': {
       const { runnerId } = session.data
-      return pacing.probe(`runner ${runnerId ?? 'any'}`, () => ports.runner.probe(runnerId))
+      const wanted = wantedOf(session.data)
+      const what = `runner ${runnerId ?? 'any'} ${JSON.stringify(wanted)}`
+      return pacing.probe(what, () => ports.runner.probe(runnerId, wanted))
     }
     case 'model':
       return modelAnswers(ports, session)

@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import type { DaemonLimits } from '../options.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { OutsideTools } from '../outside/outside-tools.ts'
-import type { RunnerEndpoint } from '../runner/endpoint.ts'
+import type { Runners } from '../runner/runners.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
 import type { Feeds } from './feeds.ts'
@@ -28,7 +28,7 @@ export type Ports = {
   readonly providers: Providers
   /** One attempt at an answer. The engine decides what follows. */
   readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
-  readonly runner: RunnerEndpoint
+  readonly runner: Runners
   /** Tools from outside. */
   readonly outside: OutsideTools
   /** Releases boxes of idle sessions because the runner has no room. True if there is room now. */

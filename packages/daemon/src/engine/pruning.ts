@@ -76,7 +76,7 @@ export class Pruning {
     for (const { id, epoch, data } of rows) {
       if (data.runnerId !== null) boxes.set(id, { boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 })
     }
-    this.#boxRemovals.list([...boxes.values()])
+    await this.#boxRemovals.list([...boxes.values()])
     const isDeleted = await Promise.all(sessions.map(({ id }) => this.#isDeleted(id)))
     await this.#boxRemovals.remove([...boxes.values()]) // keeps the boxes of sessions that still exist
     return sessions.filter((_, index) => isDeleted[index] === true)

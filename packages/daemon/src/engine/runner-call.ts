@@ -11,10 +11,12 @@ import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@bre
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { TurnFold } from '../turn/state.ts'
 import { backOff } from './back-off.ts'
+import { FULL } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { situationFor } from './turn-decision.ts'
+import { wantedOf } from './wanted.ts'
 
 type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
 
@@ -27,14 +29,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
     async () => {
       before = { seq: session.row.lastSeq, at: ports.now() }
       await ports.gate.pass(signal)
-      const { client, address } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
-      try {
-        await fenceBox(session, client)
-        return await call(client, address.runnerId)
-      } catch (thrown) {
-        if (isStale(thrown)) ports.runner.forget(address)
-        throw thrown
-      }
+      return followed(ports, session, call)
     },
     {
       policy,
@@ -62,6 +57,34 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   return giveUp((original ?? outcome.fault).report, outcome.decision)
 }
 
+/** The call, at once again where the runner is now, and at the next runner if this one is full. */
+async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
+  const full = new Set<string>()
+  for (let moves = 0; ;) {
+    const wanted = { ...wantedOf(session.data), without: full }
+    const connected = await ports.runner.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
+    const { address } = connected
+    try {
+      return await ports.runner.during(connected, wanted, async (client) => {
+        await fenceBox(session, client)
+        return call(client, address.runnerId)
+      })
+    } catch (thrown) {
+      if (isFull(thrown) && ports.runner.isJoined(address) && !session.data.boxMade) {
+        full.add(address.runnerId)
+        await session.setData({ runnerId: null }) // it has no box there, so any runner will do
+        continue
+      }
+      if (!isStale(thrown)) throw thrown
+      const turn = session.fold.turn
+      if (!(await ports.runner.hasMoved(address)) || turn === null || ++moves > MOVES_MAX)
+        throw ports.runner.isJoined(address) ? unreachable(thrown, address.url) : thrown
+      const fault = runnerFault(thrown, session.boxId).with({ sideEffects: 'none' }) // I3
+      await journalRetry(ports, session, turn, { fault, attempt: moves, delayMs: 0 }) // I2
+    }
+  }
+}
+
 /** A new owner fences the box before it decides anything about a call that an earlier owner left open. */
 export async function fenceBox(session: LiveSession, client: RunnerClient): Promise<void> {
   if (!session.mustFence) return
@@ -70,6 +93,17 @@ export async function fenceBox(session: LiveSession, client: RunnerClient): Prom
 }
 
 // ---- details ----
+
+const MOVES_MAX = 3
+
+const isFull = (thrown: unknown): boolean =>
+  isFault(thrown) && thrown.category === 'runner_not_available' && thrown.report.reason === FULL
+
+/** Another runner at the old address of a joined one says nothing about it, but that it is not there. */
+function unreachable(thrown: unknown, address: string): unknown {
+  if (!isFault(thrown) || thrown.category !== 'runner_identity_mismatch') return thrown
+  return new Fault('runner_unreachable', { facts: { address }, errorRaw: thrown.errorRaw, cause: thrown })
+}
 
 async function journalRetry(
   ports: Ports,

@@ -4,17 +4,22 @@
  */
 import { POLICY_DEFAULTS, retrying } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
+import { ANYWHERE } from '../runner/placement.ts'
 import type { Ports } from './ports.ts'
 import { isStale, runnerFault } from './runner-call.ts'
 
 export function cleanUpAtRunner<T>(
   ports: Ports,
-  { runnerId, epoch }: { readonly runnerId: string | null; readonly epoch: number },
+  {
+    runnerId,
+    epoch,
+    isReturning = false,
+  }: { readonly runnerId: string | null; readonly epoch: number; readonly isReturning?: boolean },
   signal: AbortSignal,
   call: (client: RunnerClient) => Promise<T>,
 ): Promise<T> {
   const act = async (): Promise<T> => {
-    const { client, address } = await ports.runner.connect(runnerId, epoch, signal)
+    const { client, address } = await ports.runner.connect(runnerId, epoch, signal, { ...ANYWHERE, isReturning })
     try {
       return await call(client)
     } catch (thrown) {

@@ -9,6 +9,7 @@ import {
   type Box,
   type BoxCreate,
   invalidRequest,
+  type Placement,
   type Pruned,
   type PruneInput,
   type Session,
@@ -101,9 +102,9 @@ export class Sessions {
     const requestHash = hashOf(request)
     const known = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
     if (known !== undefined) return this.#createdBefore(known, requestHash)
-    const { title = null, box = {}, policy = {}, agent } = request
+    const { title = null, box = {}, policy = {}, agent, placement } = request
     const { tools, outside, needsBox } = toolsIn(request.tools, this.#ports.outside.custom)
-    const { about, isolation } = (needsBox ? await this.#checkedBox(box) : undefined) ?? {}
+    const { about, isolation } = (needsBox ? await this.#checkedBox(box, placement) : undefined) ?? {}
     const id = newId()
     const bound = await this.#ports.providers.bind(id, request, { model: null })
     const session = {
@@ -117,6 +118,7 @@ export class Sessions {
         tools,
         outside,
         policy,
+        placement,
         agent,
         about,
         level: isolation?.level,
@@ -299,7 +301,7 @@ export class Sessions {
     if (this.#store.isShared) return this.#deleteShared(id)
     if (row.quarantined === null) await this.#stopAll(row)
     const boxes = boxesOf((await this.#store.getSession(id)) ?? row) // its last turn may have made one
-    this.#boxRemovals.list(boxes)
+    await this.#boxRemovals.list(boxes)
     await this.#store.deleteSession(id)
     this.#loader.forget(id, 'session_deleted')
     this.#ports.providers.forget(id)
@@ -345,10 +347,10 @@ export class Sessions {
   }
 
   /** A session that names no box is never refused: its box is only described, if the runner is known. */
-  async #checkedBox(box: BoxCreate): Promise<Box | undefined> {
-    if (Object.keys(box).length > 0) return checkBox(this.#ports, box)
-    if (this.#ports.runner.address === undefined) return undefined
-    return checkBox(this.#ports, box).catch(() => undefined) // the first tool call reports what is wrong
+  async #checkedBox(box: BoxCreate, placement: Placement | undefined): Promise<Box | undefined> {
+    if (Object.keys(box).length > 0) return checkBox(this.#ports, box, placement)
+    if (this.#ports.runner.known.length === 0) return undefined
+    return checkBox(this.#ports, box, placement).catch(() => undefined) // the first tool call reports what is wrong
   }
 
   #rowView(row: SessionRow): Session {

@@ -6,6 +6,7 @@ import { runCustom } from './custom-call.ts'
 import { runEdit, runRead, runWrite } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
 import { isMcpTool, runMcp } from './mcp-call.ts'
+import { isRunnerLost, moveBox } from './move-box.ts'
 import { mayUse } from './offered.ts'
 import { CONTINUE, type GiveUp, giveUp, isGiveUp, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
@@ -14,14 +15,10 @@ import { endedProcesses, runProcess } from './processes.ts'
 import { parseCall } from './tools.ts'
 
 export async function performCall(ports: Ports, session: LiveSession, call: ToolCall): Promise<Performed> {
-  const outcome = await outcomeOf(ports, session, call)
-  if (isGiveUp(outcome)) return outcome
   const turnId = session.fold.turn?.id ?? ''
-  const ended = await endedProcesses(ports, session)
-  const text = [outcome.text, ...ended.lines].join('\n')
-  await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome, text })
-  await ended.told()
-  session.unstartedCalls.delete(call.callId)
+  const outcome = await orMoved(ports, session, call)
+  if (outcome === undefined) return CONTINUE
+  if (isGiveUp(outcome)) return outcome
   if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
     const { report } = new Fault('exec_outcome_unknown', { turnId, callId: call.callId, execId: call.execId })
     return giveUp(report, { action: 'stop', because: 'side_effects_unknown' })
@@ -30,6 +27,24 @@ export async function performCall(ports: Ports, session: LiveSession, call: Tool
 }
 
 // ---- details ----
+
+/** The outcome, journalled. Undefined: the box has moved to another runner, where the call runs next. */
+async function orMoved(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp | undefined> {
+  try {
+    const outcome = await outcomeOf(ports, session, call)
+    if (isGiveUp(outcome)) return outcome
+    const turnId = session.fold.turn?.id ?? ''
+    const ended = await endedProcesses(ports, session)
+    const text = [outcome.text, ...ended.lines].join('\n')
+    await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome, text })
+    await ended.told()
+    session.unstartedCalls.delete(call.callId)
+    return outcome
+  } catch (thrown) {
+    if (!isRunnerLost(thrown) || session.signal.aborted) throw thrown
+    return moveBox(ports, session, call)
+  }
+}
 
 async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp> {
   try {

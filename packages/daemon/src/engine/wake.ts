@@ -19,7 +19,8 @@ export function wakeSource(fault: FaultReport): WakeSource {
   if (fault.reason === 'steps_spent' || fault.category === 'approval_needed') return 'person'
   // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
-  if (fault.next === 'resolve' || fault.phase === 'resolve') return 'runner'
+  if (fault.category === 'runner_not_available' || fault.next === 'resolve' || fault.phase === 'resolve')
+    return 'runner'
   if (MODEL_AWAY.has(fault.category) || fault.serve?.state === 'given_up') return 'model'
   return fault.class === 'needs_action' ? 'config' : 'time'
 }
@@ -69,6 +70,8 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
   const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
   switch (wakeSource(fault)) {
     case 'runner':
+      if (fault.category === 'runner_not_available')
+        return 'The turn waits until a runner that fits joins, or has room; a running daemon then resumes it.'
       return 'The turn waits until its runner answers; a running daemon then resumes it.'
     case 'model':
       if (fault.serve?.state === 'given_up')

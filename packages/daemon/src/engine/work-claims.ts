@@ -46,6 +46,10 @@ export class WorkClaims {
     this.#poll.now()
   }
 
+  now(): void {
+    this.#poll.now()
+  }
+
   async close(): Promise<void> {
     this.#unlisten()
     await this.#poll.close()

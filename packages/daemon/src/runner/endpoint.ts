@@ -213,6 +213,10 @@ export function isOnThisMachine({ url, resolveCommand, resolveUrl }: RunnerConfi
   return url === undefined || (URL.canParse(url) && LOOPBACK.has(new URL(url).hostname))
 }
 
+/** The configuration says where a runner is, or who knows. */
+export const isConfigured = ({ url, resolveCommand, resolveUrl }: RunnerConfig): boolean =>
+  url !== undefined || resolveCommand !== undefined || resolveUrl !== undefined
+
 /** The configured remote runner, after checking its identity and the token. Undefined if the runner is ours to start. */
 export async function remoteRunner(config: RunnerConfig, limitMs: number): Promise<RunnerAddress | undefined> {
   const signal = AbortSignal.timeout(limitMs)

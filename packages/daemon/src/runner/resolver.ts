@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { describeCause, Fault, redactStart } from '@breakfall/faults'
+import { addressIn } from '@breakfall/wire'
 import type { RunnerConfig } from '../options.ts'
 
 const RESOLVE_MS = 10_000
@@ -20,20 +21,9 @@ export async function resolveUrl(config: RunnerConfig, signal: AbortSignal): Pro
 // ---- details ----
 
 function urlIn(answer: string, kind: string): string {
-  const text = answer.trim()
-  const url = text.startsWith('{') ? urlField(text) : text
-  if (url !== undefined && /^https?:\/\/\S+$/.test(url) && URL.canParse(url)) return url.replace(/\/+$/, '')
-  throw resolverFault(`the runner's resolver ${kind}`, `answered no URL: ${redactStart(text, 200)}`)
-}
-
-function urlField(text: string): string | undefined {
-  try {
-    const { url } = JSON.parse(text) as { url?: unknown }
-    return typeof url === 'string' ? url : undefined
-  } catch {
-    // Not JSON after all: the caller reports that there is no URL in it.
-    return undefined
-  }
+  const url = addressIn(answer)
+  if (url !== undefined) return url
+  throw resolverFault(`the runner's resolver ${kind}`, `answered no URL: ${redactStart(answer.trim(), 200)}`)
 }
 
 function commandOutput(command: readonly string[], signal: AbortSignal): Promise<string> {

@@ -107,6 +107,9 @@ export type CommandOutcome = {
 
 export type RunnerState = 'live' | 'draining' | 'lost'
 
+/** A person dropped it, or it was not heard of for as long as the configuration allows. */
+export type LostBecause = 'dropped' | 'silent'
+
 /** What a runner says about itself. */
 export type RunnerFacts = {
   readonly runnerId: string
@@ -118,10 +121,16 @@ export type RunnerFacts = {
   readonly workspaces: readonly string[]
   readonly isolation: string
   readonly version: string
+  /** Two runners with the same one see the same files. */
+  readonly machine: string
 }
 
 export type RunnerRow = RunnerFacts & {
   readonly state: RunnerState
+  /** Why it is lost. */
+  readonly lostBecause: LostBecause | null
+  /** How long it was not heard of, by the store's clock. */
+  readonly silentMs: number
   /** When a daemon last called it back at this address. */
   readonly verifiedAt: string
   readonly lastSeen: string
@@ -133,12 +142,19 @@ export type LeftBox = { readonly runnerId: string; readonly boxId: string; reado
 export type RunnerRegistry = {
   get(runnerId: string): Promise<RunnerRow | undefined>
   list(): Promise<readonly RunnerRow[]>
-  /** It answered at this address: makes it known there and wakes the sessions that wait for it. A lost runner stays lost. */
+  /**
+   * It answered at this address: makes it known there and wakes the sessions that wait for it, or for any runner. A lost runner stays
+   * lost; a new boot ends a drain.
+   */
   verified(facts: RunnerFacts): Promise<RunnerRow>
   /** It lives. Undefined if its address or its boot is not the verified one. */
   seen(facts: RunnerFacts): Promise<RunnerRow | undefined>
   /** False if there is no such runner. */
-  setState(runnerId: string, state: RunnerState): Promise<boolean>
+  setState(runnerId: string, state: RunnerState, because?: LostBecause): Promise<boolean>
+  /** Declares those lost that were not heard of for this long. Returns their ids. */
+  dropSilent(afterMs: number): Promise<readonly string[]>
+  /** The code is used up from now on, by this runner. False if another runner used it. */
+  enroll(code: string, runnerId: string): Promise<boolean>
   leave(boxes: readonly LeftBox[]): Promise<void>
   leftBoxes(runnerId: string): Promise<readonly LeftBox[]>
   forget(boxes: readonly LeftBox[]): Promise<void>

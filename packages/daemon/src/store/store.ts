@@ -14,6 +14,7 @@ import type {
   BoxCreate,
   InstructionsFile,
   IsolationLevel,
+  Placement,
   PolicyInput,
   SessionFilter,
   SessionState,
@@ -192,6 +193,8 @@ export type SessionData = {
   /** How its box is isolated, as its runner said last. */
   readonly level?: IsolationLevel | undefined
   readonly policy: PolicyInput
+  /** Which of the joined runners may have its box. */
+  readonly placement?: Placement | undefined
   /** The runner that has, or is about to have, this session's box. Set before the first call that could create it. */
   readonly runnerId: string | null
   /** True once the box is known to have existed. */

@@ -22,6 +22,7 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'turn-start':
     case 'tool-output':
     case 'tool-result':
+    case 'box-moved':
     case 'model-server':
     case 'approval-requested':
     case 'approval':

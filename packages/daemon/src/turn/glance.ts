@@ -102,6 +102,7 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
     case 'turn-start':
     case 'part-discarded':
     case 'resumed':
+    case 'box-moved':
     case 'turn-end':
     case 'turn-error':
       return {}

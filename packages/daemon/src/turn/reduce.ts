@@ -71,6 +71,7 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
       return withTurn(state, resumed(turn))
     case 'taken-over':
       return withTurn(state, takenOver(turn))
+    case 'box-moved':
     case 'model-server':
       return state
     case 'approval-requested':

@@ -11,6 +11,8 @@ export type HttpOptions = {
   readonly prefix: string
   readonly runnerId: string | undefined
   readonly epoch: number | undefined
+  /** Ends every call. */
+  readonly until?: AbortSignal | undefined
   readonly connectMs: number
   readonly headersMs: number
 }
@@ -61,6 +63,11 @@ export class RunnerHttp {
     return new RunnerHttp({ ...this.#options, epoch }, this.#agent)
   }
 
+  /** The same runner over the same connections, until the signal aborts. */
+  withUntil(until: AbortSignal): RunnerHttp {
+    return new RunnerHttp({ ...this.#options, until }, this.#agent)
+  }
+
   /** The response to a call that succeeded. The caller reads its body. */
   async send(name: RouteName, options: CallOptions): Promise<RunnerAnswer> {
     const { method } = RUNNER_ROUTES[name]
@@ -74,7 +81,7 @@ export class RunnerHttp {
         body: options.json === undefined ? (options.bytes ?? null) : JSON.stringify(options.json),
         headersTimeout: options.headersMs ?? this.#options.headersMs,
         bodyTimeout: options.bodyMs ?? BODY_MS,
-        ...(options.signal === undefined ? {} : { signal: options.signal }),
+        ...this.#signalOf(options),
       })
       if (statusCode >= 400) throw await this.#refused(name, statusCode, headers, body, options)
       return { status: statusCode, headers, body }
@@ -133,6 +140,12 @@ export class RunnerHttp {
   }
 
   // ---- details ----
+
+  #signalOf({ signal }: CallOptions): { signal?: AbortSignal } {
+    const { until } = this.#options
+    if (until === undefined) return signal === undefined ? {} : { signal }
+    return { signal: signal === undefined ? until : AbortSignal.any([signal, until]) }
+  }
 
   #targetOf(name: RouteName, options: CallOptions): string {
     const query = new URLSearchParams()

@@ -54,6 +54,8 @@ type FileEntry = ReturnType<(typeof fileListSchema)['parse']>['files'][number]
 export type RunnerClient = {
   /** The same client for another owner. Both share their connections. */
   withEpoch(epoch: number): RunnerClient
+  /** The same client, whose calls end when the signal aborts. */
+  withUntil(until: AbortSignal): RunnerClient
   health(o?: Cancellable): Promise<RunnerHealth>
   config(o?: Cancellable): Promise<unknown>
   createBox(create: BoxCreate, o?: Cancellable): Promise<Box>
@@ -156,6 +158,7 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
   }
   return {
     withEpoch: (epoch) => clientOver(http.withEpoch(epoch), options),
+    withUntil: (until) => clientOver(http.withUntil(until), options),
     health: (o = {}) => http.json('health', runnerHealthSchema, { signal: o.signal }),
     config: (o = {}) => http.json('config', { parse: (value) => value }, { signal: o.signal }),
     createBox: (create, o = {}) => http.json('createBox', boxSchema, { json: create, signal: o.signal }),

@@ -5,11 +5,17 @@ import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { ID_PATTERN } from '@breakfall/wire'
-import { readJsonFile, writeJsonDurably } from './disk.ts'
+import { makeFolder, readJsonFile, writeJsonDurably } from './disk.ts'
 import { isObject, parseObject } from './json.ts'
 import { newId } from '@breakfall/wire/node'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
+
+/** The id of the runner of this folder, before it starts. */
+export function runnerIdIn(stateDir: string): string {
+  makeFolder(stateDir)
+  return readIdentity(stateDir).runnerId
+}
 
 /** Created if missing. A damaged id is not replaced: that would orphan what still runs under the old one. */
 export function readIdentity(stateDir: string): Identity {

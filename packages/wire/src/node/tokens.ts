@@ -16,7 +16,7 @@ export type TokenGrant = {
 }
 
 export function loadTokens(file: string): readonly TokenGrant[] {
-  makeWhereMissing(file)
+  makeSecretFile(file)
   const fd = openSync(file, 'r')
   try {
     const mode = fstatSync(fd).mode & 0o777
@@ -80,7 +80,8 @@ export function findGrant(grants: readonly TokenGrant[], token: string | undefin
 const SCOPE = 'scope='
 const READ_SCOPE = `${SCOPE}read`
 
-function makeWhereMissing(file: string): void {
+/** A file with one random secret, unless there is one already. */
+export function makeSecretFile(file: string): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   try {
     const fd = openSync(file, 'wx', 0o600)

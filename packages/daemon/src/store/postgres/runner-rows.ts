@@ -1,6 +1,6 @@
 /** The runners that the fleet knows. An address is stored only after a daemon has called it and the right runner answered. */
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
-import type { LeftBox, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../sharing.ts'
+import type { LeftBox, LostBecause, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../sharing.ts'
 import type { PgValue } from './connection.ts'
 import type { Owners } from './owners.ts'
 import type { Pool } from './pool.ts'
@@ -16,17 +16,19 @@ export class RunnerRows implements RunnerRegistry {
   }
 
   async get(runnerId: string): Promise<RunnerRow | undefined> {
-    return (await this.#pool.query('SELECT * FROM runners WHERE runner_id = $1', [runnerId])).map(runnerOf)[0]
+    return (await this.#pool.query(`${ROW} WHERE runner_id = $1`, [runnerId])).map(runnerOf)[0]
   }
 
   async list(): Promise<readonly RunnerRow[]> {
-    return (await this.#pool.query('SELECT * FROM runners ORDER BY runner_id')).map(runnerOf)
+    return (await this.#pool.query(`${ROW} ORDER BY runner_id`)).map(runnerOf)
   }
 
   async verified(facts: RunnerFacts): Promise<RunnerRow> {
     const [row = {}] = await this.#pool.query(VERIFIED, valuesOf(facts))
     const runner = runnerOf(row)
-    if (runner.state !== 'lost') await this.#owners.wake(`runner:${facts.runnerId}`)
+    if (runner.state === 'lost') return runner
+    await this.#owners.wake(`runner:${facts.runnerId}`)
+    await this.#owners.wake('runner:any')
     return runner
   }
 
@@ -34,9 +36,21 @@ export class RunnerRows implements RunnerRegistry {
     return (await this.#pool.query(SEEN, valuesOf(facts))).map(runnerOf)[0]
   }
 
-  async setState(runnerId: string, state: RunnerState): Promise<boolean> {
-    const sql = 'UPDATE runners SET state = $2 WHERE runner_id = $1 RETURNING runner_id'
-    return (await this.#pool.query(sql, [runnerId, state])).length > 0
+  async setState(runnerId: string, state: RunnerState, because?: LostBecause): Promise<boolean> {
+    const isSet = (await this.#pool.query(SET_STATE, [runnerId, state, because ?? null])).length > 0
+    if (isSet && state !== 'draining') await this.#owners.wake(`runner:${runnerId}`)
+    if (isSet && state === 'live') await this.#owners.wake('runner:any')
+    return isSet
+  }
+
+  async dropSilent(afterMs: number): Promise<readonly string[]> {
+    const ids = (await this.#pool.query(DROP_SILENT, [afterMs])).map((row) => textIn(row, 'runner_id'))
+    for (const runnerId of ids) await this.#owners.wake(`runner:${runnerId}`)
+    return ids
+  }
+
+  async enroll(code: string, runnerId: string): Promise<boolean> {
+    return (await this.#pool.query(ENROLL, [code, runnerId])).length > 0
   }
 
   async leave(boxes: readonly LeftBox[]): Promise<void> {
@@ -57,16 +71,33 @@ export class RunnerRows implements RunnerRegistry {
 
 // ---- details ----
 
+const AGE = `(extract(epoch FROM clock_timestamp() - last_seen) * 1000)::bigint AS silent_ms`
+
+const ROW = `SELECT *, ${AGE} FROM runners`
+
 const FACTS =
-  'boot_id = $2, url = $3, capacity = $4, boxes = $5, labels = $6, workspaces = $7, isolation = $8, version = $9'
+  'boot_id = $2, url = $3, capacity = $4, boxes = $5, labels = $6, workspaces = $7, isolation = $8, version = $9, machine = $10'
 
 const VERIFIED = `
-INSERT INTO runners (runner_id, boot_id, url, capacity, boxes, labels, workspaces, isolation, version, state, verified_at, last_seen)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'live', clock_timestamp(), clock_timestamp())
-ON CONFLICT (runner_id) DO UPDATE SET ${FACTS}, verified_at = clock_timestamp(), last_seen = clock_timestamp()
-RETURNING *`
+INSERT INTO runners (runner_id, boot_id, url, capacity, boxes, labels, workspaces, isolation, version, machine, state, verified_at, last_seen)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'live', clock_timestamp(), clock_timestamp())
+ON CONFLICT (runner_id) DO UPDATE SET ${FACTS}, verified_at = clock_timestamp(), last_seen = clock_timestamp(),
+  state = CASE WHEN runners.state = 'draining' AND runners.boot_id <> $2 THEN 'live' ELSE runners.state END
+RETURNING *, ${AGE}`
 
-const SEEN = `UPDATE runners SET ${FACTS}, last_seen = clock_timestamp() WHERE runner_id = $1 AND boot_id = $2 AND url = $3 RETURNING *`
+const SEEN = `UPDATE runners SET ${FACTS}, last_seen = clock_timestamp() WHERE runner_id = $1 AND boot_id = $2 AND url = $3 RETURNING *, ${AGE}`
+
+const SET_STATE = `
+UPDATE runners SET state = $2, lost_because = CASE WHEN $2 = 'lost' THEN $3 END
+WHERE runner_id = $1 AND ($2 <> 'draining' OR state <> 'lost') RETURNING runner_id`
+
+const DROP_SILENT = `
+UPDATE runners SET state = 'lost', lost_because = 'silent'
+WHERE state <> 'lost' AND last_seen < clock_timestamp() - $1 * interval '1 ms' RETURNING runner_id`
+
+const ENROLL = `
+INSERT INTO enrolments (code, runner_id) VALUES ($1, $2)
+ON CONFLICT (code) DO UPDATE SET runner_id = excluded.runner_id WHERE enrolments.runner_id = excluded.runner_id RETURNING code`
 
 const LEAVE = `
 INSERT INTO left_boxes (runner_id, box_id, epoch) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
@@ -86,6 +117,7 @@ const valuesOf = (facts: RunnerFacts): readonly PgValue[] => [
   JSON.stringify(facts.workspaces),
   facts.isolation,
   facts.version,
+  facts.machine,
 ]
 
 const boxValues = (boxes: readonly LeftBox[]): readonly PgValue[] => [
@@ -109,4 +141,7 @@ const runnerOf = (row: Row): RunnerRow => ({
   workspaces: json<string[]>(textIn(row, 'workspaces')),
   isolation: textIn(row, 'isolation'),
   version: textIn(row, 'version'),
+  machine: textIn(row, 'machine'),
+  lostBecause: row['lost_because'] === 'silent' ? 'silent' : row['lost_because'] === 'dropped' ? 'dropped' : null,
+  silentMs: numberIn(row, 'silent_ms'),
 })

@@ -128,6 +128,7 @@ CREATE TABLE runners (
   workspaces text NOT NULL,
   isolation text NOT NULL,
   version text NOT NULL,
+  machine text NOT NULL DEFAULT '',
   lost_because text
 );
 CREATE TABLE enrolments (

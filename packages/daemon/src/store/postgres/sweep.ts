@@ -8,6 +8,7 @@ const SWEEPS = [
   "DELETE FROM commands WHERE outcome IS NOT NULL AND at < clock_timestamp() - interval '1 hour'",
   "DELETE FROM keys WHERE scope = 'sessions' AND at < clock_timestamp() - interval '7 days'",
   "DELETE FROM daemons d WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'",
+  "DELETE FROM enrolments WHERE at < clock_timestamp() - interval '7 days'", // the codes have long expired
 ]
 
 export class Sweep {

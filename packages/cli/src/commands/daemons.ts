@@ -1,0 +1,47 @@
+/** `breakfall daemons`: the daemons that share the store, and how one hands over its sessions. */
+import { EXIT_CODES, Fault } from '@breakfall/faults'
+import type { DaemonList } from '@breakfall/wire'
+import type { Context } from '../context.ts'
+import { oneShotClient, requireDaemon } from '../daemon/find.ts'
+import { printable } from '../render/printable.ts'
+
+type DaemonView = DaemonList['daemons'][number]
+
+export async function daemonsCommand({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
+  const { address } = await requireDaemon(config)
+  const client = oneShotClient(address)
+  const { daemons } = await client.daemons()
+  if (action !== undefined && action !== 'list') {
+    if (action !== 'drain') throw usage(`"${action}" is no action; choose from list, drain.`)
+    const { bootId, name } = daemonOf(daemons, named)
+    await client.drainDaemon(bootId)
+    if (out.json) out.result({ outcome: 'finished', bootId })
+    else out.line(`${name} hands over its sessions, and claims no more`)
+    return EXIT_CODES.finished
+  }
+  if (out.json) {
+    for (const daemon of daemons) out.data(daemon)
+    out.result({ outcome: 'finished', daemons: daemons.length })
+    return EXIT_CODES.finished
+  }
+  if (daemons.length === 0) out.line('this daemon shares its store with no other; see docs/concepts/fleet.md')
+  for (const { bootId, name, state, held, url, version } of daemons)
+    out.line(`${bootId}  ${state.padEnd(8)}  ${held} sessions  ${printable(name)}  ${url ?? '-'}  ${version}`)
+  const hashes = new Set(daemons.filter(({ state }) => state !== 'dead').map(({ configHash }) => configHash))
+  if (hashes.size > 1) out.say('These daemons have different configurations: give all the same one.')
+  return EXIT_CODES.finished
+}
+
+// ---- details ----
+
+/** By its boot, the start of it, or the name of one that lives. */
+function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
+  const living = daemons.filter(({ state }) => state !== 'dead')
+  const [daemon, ...others] = living.filter(
+    ({ bootId, name }) => named !== '' && (bootId.startsWith(named) || name === named),
+  )
+  if (daemon !== undefined && others.length === 0) return daemon
+  throw usage('Name one living daemon by its id or its name; "breakfall daemons" lists them.')
+}
+
+const usage = (error: string): Fault => new Fault('invalid_request', { error })

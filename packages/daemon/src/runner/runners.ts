@@ -1,0 +1,136 @@
+/**
+ * Every runner that this daemon can use: those that joined the fleet, by their ids, and the one that the configuration names or that
+ * this machine runs.
+ *
+ * I1  A daemon that shares its store starts no runner: another daemon could not reach it.
+ * I2  A runner that joined is found by its registration. What the configuration says about addresses does not matter for it.
+ */
+import { Fault } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
+import type { RunnerRow } from '../store/sharing.ts'
+import type { RunnerAddress, RunnerEndpoint } from './endpoint.ts'
+import { type JoinedRunners } from './joined-runners.ts'
+import { ANYWHERE, type Wanted } from './placement.ts'
+
+export type ConnectedRunner = { readonly client: RunnerClient; readonly address: RunnerAddress }
+
+export class Runners {
+  readonly #endpoint: RunnerEndpoint
+  /** Undefined: this daemon shares no store. */
+  readonly #joined: JoinedRunners | undefined
+  readonly #isConfigured: () => boolean
+
+  constructor(parts: { endpoint: RunnerEndpoint; joined: JoinedRunners | undefined; isConfigured: () => boolean }) {
+    this.#endpoint = parts.endpoint
+    this.#joined = parts.joined
+    this.#isConfigured = parts.isConfigured
+  }
+
+  /** The last known address of the runner that did not join. */
+  get address(): RunnerAddress | undefined {
+    return this.#endpoint.address
+  }
+
+  get isStarting(): boolean {
+    return this.#endpoint.isStarting
+  }
+
+  get isLooking(): boolean {
+    return this.#endpoint.isLooking
+  }
+
+  /** The runners that this daemon has called. */
+  get known(): readonly string[] {
+    const { address } = this.#endpoint
+    return [...(address === undefined ? [] : [address.runnerId]), ...(this.#joined?.known ?? [])]
+  }
+
+  isolation(signal: AbortSignal): Promise<string | undefined> {
+    return this.#endpoint.isolation(signal)
+  }
+
+  /** A client for the session's runner, or for one that fits if the session has none yet. */
+  async connect(
+    expect: string | null,
+    epoch: number,
+    signal: AbortSignal,
+    wanted: Wanted = ANYWHERE,
+  ): Promise<ConnectedRunner> {
+    const row = await this.#rowFor(expect, wanted)
+    if (row !== undefined && this.#joined !== undefined) return this.#joined.connect(row, epoch, wanted)
+    if (this.#joined !== undefined && (!this.#isConfigured() || wanted.labels.length > 0))
+      throw expect === null ? noneFits(wanted) : unknownRunner(expect)
+    return this.#endpoint.connect(expect, epoch, signal)
+  }
+
+  /** Another runner for a session whose runner was declared lost, and the lost one. */
+  async replacement(lost: string, wanted: Wanted): Promise<{ from: RunnerRow | undefined; to: RunnerRow }> {
+    const from = await this.#joined?.find(lost)
+    const to = await this.#joined?.place(wanted)
+    if (to === undefined) throw noneFits(wanted)
+    return { from, to }
+  }
+
+  /** Runs a call that ends when its runner is declared lost. */
+  during<T>(
+    { client, address }: ConnectedRunner,
+    wanted: Wanted,
+    call: (client: RunnerClient) => Promise<T>,
+  ): Promise<T> {
+    if (this.#joined?.has(address) !== true) return call(client)
+    return this.#joined.during(address.runnerId, wanted, (lost) => call(client.withUntil(lost)))
+  }
+
+  isJoined({ runnerId }: { readonly runnerId: string }): boolean {
+    return this.#joined?.has({ runnerId }) ?? false
+  }
+
+  /** The runner is not at this address any more: the next `connect` looks it up again. */
+  forget(address?: RunnerAddress): void {
+    this.#endpoint.forget(address)
+    if (address !== undefined) this.#joined?.changed(address.runnerId)
+  }
+
+  /** The same; true if a joined runner is known to be somewhere else by now. */
+  async hasMoved(address: RunnerAddress): Promise<boolean> {
+    this.forget(address)
+    return this.#joined?.has(address) === true && this.#joined.hasMoved(address)
+  }
+
+  /** Whether a turn that waits for that runner, or for any, can continue. */
+  async probe(expect: string | null, wanted: Wanted = ANYWHERE): Promise<boolean> {
+    if (this.#joined === undefined) return this.#endpoint.probe(expect)
+    const isJoined = expect !== null && (await this.#joined.find(expect)) !== undefined
+    if (isJoined || expect === null) {
+      if (await this.#joined.probe(expect, wanted)) return true
+    }
+    return !isJoined && this.#isConfigured() && wanted.labels.length === 0 && this.#endpoint.probe(expect)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#endpoint.close(), this.#joined?.close()])
+  }
+
+  stopLocal(): Promise<void> {
+    return this.#endpoint.stopLocal()
+  }
+
+  // ---- details ----
+
+  #rowFor(expect: string | null, wanted: Wanted): Promise<RunnerRow | undefined> | undefined {
+    return expect === null ? this.#joined?.place(wanted) : this.#joined?.find(expect)
+  }
+}
+
+function noneFits({ labels, workspace, without }: Wanted): Fault {
+  const asked = [
+    ...(labels.length === 0 ? [] : [`with the labels ${labels.join(', ')}`]),
+    ...(workspace === undefined ? [] : [`that may use ${workspace}`]),
+    ...(without === undefined || without.size === 0 ? [] : ['that has room for another box']),
+  ].join(' and ')
+  const detail = asked === '' ? 'no runner has joined, or none is alive' : `no live runner ${asked}`
+  return new Fault('runner_not_available', { facts: { detail }, errorRaw: detail })
+}
+
+const unknownRunner = (runnerId: string): Fault =>
+  new Fault('runner_unreachable', { errorRaw: `runner ${runnerId} has not joined this fleet` })

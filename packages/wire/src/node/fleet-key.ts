@@ -1,0 +1,77 @@
+/**
+ * The key of a fleet, and what follows from it: the token of each runner, and codes with which a runner gets its token once.
+ *
+ * I1  Daemons derive a runner's token from its id: no daemon stores it, and a stolen one is that runner's only.
+ * I2  A code names its own expiry and proves it. That it is used once is for the caller to see to: `nonce` identifies it.
+ */
+import { createHmac, randomBytes } from 'node:crypto'
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { Fault } from '@breakfall/faults'
+import { sameToken } from './guards.ts'
+import { makeSecretFile } from './tokens.ts'
+
+const KEY_CHARS_MIN = 16
+
+export class FleetKey {
+  readonly #key: string
+
+  constructor(key: string) {
+    this.#key = key
+  }
+
+  /** I1 */
+  tokenOf(runnerId: string): string {
+    return this.#mac(`runner:${runnerId}`)
+  }
+
+  /** Tells daemons with different keys apart. Reveals nothing of the key. */
+  get mark(): string {
+    return this.#mac('mark').slice(0, 8)
+  }
+
+  /** I2 */
+  enrolment(expiresAt: number, nonce = randomBytes(9).toString('base64url')): string {
+    const payload = `${nonce}.${expiresAt.toString(36)}`
+    return `${ENROLMENT}${payload}.${this.#mac(`enroll:${payload}`)}`
+  }
+
+  /** The nonce of a code that is ours and has not expired. */
+  nonceOf(code: string, now: number): string | undefined {
+    const [nonce = '', expiry = '', mac = '', ...more] = code.startsWith(ENROLMENT)
+      ? code.slice(ENROLMENT.length).split('.')
+      : []
+    const isOurs = sameToken(mac, this.#mac(`enroll:${nonce}.${expiry}`)) && more.length === 0
+    return isOurs && Number.parseInt(expiry, 36) > now ? nonce : undefined
+  }
+
+  #mac(text: string): string {
+    return createHmac('sha256', this.#key).update(text).digest('hex')
+  }
+}
+
+const ENROLMENT = 'enroll.'
+
+/** A file with one line that nobody else may read, created if it is missing. Every daemon of the fleet needs the same one. */
+export function readFleetKey(file: string): FleetKey {
+  makeSecretFile(file)
+  const fd = openSync(file, 'r')
+  try {
+    const mode = fstatSync(fd).mode & 0o777
+    if ((mode & 0o077) !== 0)
+      throw wrong(
+        `The fleet's key file ${file} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${file}`,
+      )
+    const key = readFileSync(fd, 'utf8').trim()
+    if (key.length < KEY_CHARS_MIN)
+      throw wrong(`The fleet's key file ${file} has fewer than ${KEY_CHARS_MIN} characters. ${MAKE} ${file}`)
+    return new FleetKey(key)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+// ---- details ----
+
+const MAKE = 'Remove it, and a new one will be created; then copy it to every daemon:'
+
+const wrong = (error: string): Fault => new Fault('invalid_request', { error })
