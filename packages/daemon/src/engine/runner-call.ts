@@ -9,6 +9,7 @@
  */
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
+import type { ConnectedRunner } from '../runner/runners.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { backOff } from './back-off.ts'
 import { FULL } from './box.ts'
@@ -78,7 +79,7 @@ async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<
       if (!isStale(thrown)) throw thrown
       const turn = session.fold.turn
       if (!(await ports.runner.hasMoved(address)) || turn === null || ++moves > MOVES_MAX)
-        throw ports.runner.isJoined(address) ? unreachable(thrown, address.url) : thrown
+        throw ports.runner.isJoined(address) ? await unreachable(thrown, connected) : thrown
       const fault = runnerFault(thrown, session.boxId).with({ sideEffects: 'none' }) // I3
       await journalRetry(ports, session, turn, { fault, attempt: moves, delayMs: 0 }) // I2
     }
@@ -99,11 +100,22 @@ const MOVES_MAX = 3
 const isFull = (thrown: unknown): boolean =>
   isFault(thrown) && thrown.category === 'runner_not_available' && thrown.report.reason === FULL
 
-/** Another runner at the old address of a joined one says nothing about it, but that it is not there. */
-function unreachable(thrown: unknown, address: string): unknown {
-  if (!isFault(thrown) || thrown.category !== 'runner_identity_mismatch') return thrown
-  return new Fault('runner_unreachable', { facts: { address }, errorRaw: thrown.errorRaw, cause: thrown })
+/**
+ * Another runner at the old address of a joined one says nothing about it, but that it is not there. That runner has a token of its
+ * own, so it refuses ours before anything else.
+ */
+async function unreachable(thrown: unknown, { client, address }: ConnectedRunner): Promise<unknown> {
+  if (!isFault(thrown) || !OTHERS.has(thrown.category)) return thrown
+  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined)
+  if (there?.runnerId === address.runnerId) return thrown
+  const errorRaw = `another runner answers at the last address of runner ${address.runnerId}`
+  return new Fault('runner_unreachable', { facts: { address: new URL(address.url).host }, errorRaw, cause: thrown })
 }
+
+const IDENTIFY_MS = 5_000
+
+/** How a runner refuses a request that is meant for another one. */
+const OTHERS: ReadonlySet<string> = new Set(['runner_identity_mismatch', 'runner_auth_failed'])
 
 async function journalRetry(
   ports: Ports,
