@@ -53,7 +53,10 @@ function assertFinished(events: readonly SessionEvent[]): void {
 }
 
 const labelled = (label: string, flags: readonly string[] = []): readonly string[] => [
-  ...['--fleet-key-file', rig.keyFile, '--label', label],
+  '--fleet-key-file',
+  rig.keyFile,
+  '--label',
+  label,
   ...flags,
 ]
 

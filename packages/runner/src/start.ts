@@ -108,7 +108,11 @@ async function serve(
     options.join === undefined
       ? undefined
       : startJoining(options.join, {
-          ...{ url, tokenFile: options.tokenFile, identity, host, boxes },
+          url,
+          tokenFile: options.tokenFile,
+          identity,
+          host,
+          boxes,
           onProblem: (line) => options.onProblem?.(line),
         })
 

@@ -9,6 +9,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isFault } from '@breakfall/faults'
 import { z } from 'zod'
+import type { SessionRow } from '../store/store.ts'
 import type { Ports } from './ports.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
 
@@ -103,6 +104,10 @@ export class BoxRemovals {
     }
   }
 }
+
+/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
+export const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
+  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
 
 // ---- details ----
 

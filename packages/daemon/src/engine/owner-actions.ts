@@ -16,7 +16,7 @@ import { hashOf, receiptOf } from './answers.ts'
 import { answered, refused } from './asking.ts'
 import { skipBackOff } from './back-off.ts'
 import { checkSessionBox } from './box.ts'
-import type { BoxRemoval, BoxRemovals } from './box-removals.ts'
+import { type BoxRemovals, boxesOf } from './box-removals.ts'
 import { cancelQueued } from './ending.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession, Writing } from './live-session.ts'
@@ -218,10 +218,6 @@ const outcomeOf = (command: CommandRow, value: unknown): Pick<Writing, 'outcomes
 
 /** A turn counts as retrying until its next attempt gets somewhere. */
 const stateText = ({ state }: Turn): string => (state === 'retrying' ? 'retrying already' : state)
-
-/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
-export const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
-  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
 
 const seqOf = (events: readonly SessionEvent[], turnId: string): number =>
   events.find((event) => event.turnId === turnId)?.seq ?? 0

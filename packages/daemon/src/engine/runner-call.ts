@@ -106,7 +106,7 @@ const isFull = (thrown: unknown): boolean =>
  */
 async function unreachable(thrown: unknown, { client, address }: ConnectedRunner): Promise<unknown> {
   if (!isFault(thrown) || !OTHERS.has(thrown.category)) return thrown
-  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined)
+  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined) // whoever is there, it is not ours
   if (there?.runnerId === address.runnerId) return thrown
   const errorRaw = `another runner answers at the last address of runner ${address.runnerId}`
   return new Fault('runner_unreachable', { facts: { address: new URL(address.url).host }, errorRaw, cause: thrown })
