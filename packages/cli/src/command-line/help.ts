@@ -41,7 +41,15 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   runner: [
     'breakfall runner --port 7411 --token-file ./token --allow-workspace /srv/projects',
     'breakfall runner --port 0 --json',
+    'breakfall runner --join http://daemons:7400 --label gpu --enroll CODE',
   ],
+  runners: [
+    'breakfall runners',
+    'breakfall runners drain 0198c2a4-91e0       no more sessions are placed there',
+    'breakfall runners drop 0198c2a4-91e0        it is gone for good: its sessions move to other runners',
+  ],
+  daemons: ['breakfall daemons', 'breakfall daemons drain daemon-1           it hands over its sessions'],
+  fleet: ['breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE'],
   gateway: [
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --port 4000',
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',
