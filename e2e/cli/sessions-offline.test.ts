@@ -1,6 +1,6 @@
 /** Viewing sessions while no daemon runs: what an earlier run left is read from disk. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { closedPort } from '../../test/kit/tcp-server.ts'
@@ -13,7 +13,7 @@ const AWAY = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
 const PARKS = ['--model', 'any', '--attempts-max', '2', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
 
 test(
-  'a turn that an earlier run left parked can be listed, shown, explained and tailed without a daemon',
+  'a turn that an earlier run left parked can be listed, shown, explained, tailed and exported without a daemon',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -50,6 +50,25 @@ test(
       (await place.run(['tail', sessionId, '--no-follow', '--json', '--after', '2'])).json.slice(0, -1),
       events.json.slice(2, -1),
     )
+
+    const bundle = join(place.folder, 'bundle.ndjson')
+    writeFileSync(bundle, 'old', { mode: 0o644 })
+    const exported = await place.run(['export', sessionId, '--output', bundle, '--json'])
+    assert.equal(exported.code, 0, exported.stderr)
+    assert.equal(exported.json.at(-1)?.['file'], bundle)
+    const [head, ...rest] = readFileSync(bundle, 'utf8').trimEnd().split('\n')
+    assert.equal((JSON.parse(head ?? '') as { event: string }).event, 'bundle')
+    assert.deepEqual(
+      rest.map((line) => JSON.parse(line) as unknown),
+      run.json.slice(0, -1),
+    )
+    assert.equal(statSync(bundle).mode & 0o777, 0o600)
+    const nowhere = await place.run(['export', sessionId, '--output', join(place.folder, 'no', 'file')])
+    assert.equal(nowhere.code, 2)
+    assert.match(nowhere.stderr, /Cannot write .*\/no\/file: its folder does not exist\. Nothing was kept\./)
+    const unknown = await place.run(['export', 'nosuch'])
+    assert.equal(unknown.code, 1)
+    assert.match(unknown.stderr, /No session has the id nosuch\. Nothing was exported\./)
     assert.deepEqual(place.leftovers(), [])
   },
 )

@@ -60,7 +60,10 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall sessions --search parser --json',
   ],
   output: ['breakfall output EXEC > build.log          EXEC: the execId of a tool-call event'],
-  export: ['breakfall export 0198c2a4-91e0 --redact text > bundle.ndjson'],
+  export: [
+    'breakfall export 0198c2a4-91e0 --output bundle.ndjson',
+    'breakfall export 0198c2a4-91e0 --redact text > bundle.ndjson',
+  ],
   show: ['breakfall show 0198c2a4-91e0              a session or a turn, by its id or the first characters of it'],
   cancel: ['breakfall cancel 0198c2a4-91e0 --reason "wrong branch"'],
   resume: ['breakfall resume 0198c2a4-91e0'],

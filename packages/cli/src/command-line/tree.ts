@@ -312,12 +312,14 @@ function addSessionCommands(command: AddCommand): void {
   ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
   command<ExportOptions>(
     'export <session>',
-    'print a session as a bundle of JSON lines, for the console or a colleague',
+    'a session as a bundle of JSON lines, for the console or a colleague; needs no daemon',
     async (context, options, [id = '']) => {
       const { exportCommand } = await import('../commands/export.ts')
       await exportCommand(context, id, options)
     },
-  ).addOption(new Option('--redact <what>', 'text: without prompts, answers, commands and output').choices(['text']))
+  )
+    .option('--output <file>', 'write it into this file, readable by you only, instead of stdout')
+    .addOption(new Option('--redact <what>', 'text: without prompts, answers, commands and output').choices(['text']))
   command<{ reason?: string }>(
     'cancel <id>',
     'cancel a turn, by its id or its session; needs no daemon',

@@ -1,16 +1,74 @@
-/** `breakfall export`: a session as JSON lines on stdout. The console opens them without a daemon. */
+/** `breakfall export`: a session as JSON lines, on stdout or in a private file. The console opens them without a daemon. */
 import { once } from 'node:events'
+import { closeSync, fchmodSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { DaemonClient } from '@breakfall/client'
+import { Fault } from '@breakfall/faults'
 import type { Context } from '../context.ts'
-import { oneShotClient, requireDaemon } from '../daemon/find.ts'
+import { findDaemon, oneShotClient } from '../daemon/find.ts'
+import { errorCode, reasonFor } from '../process/error-code.ts'
+import { refuseUnreadable } from '../process/state-folder.ts'
 import { fullId } from '../sessions/ids.ts'
+import { ifNotFound } from '../sessions/lookup.ts'
 
-export type ExportOptions = { readonly redact?: 'text' }
+export type ExportOptions = { readonly redact?: 'text'; readonly output?: string }
 
-export async function exportCommand({ config, out }: Context, given: string, { redact }: ExportOptions): Promise<void> {
-  const client = oneShotClient((await requireDaemon(config)).address)
+export async function exportCommand(context: Context, given: string, options: ExportOptions): Promise<void> {
+  const { config } = context
+  const found = await findDaemon(config)
+  if (found !== undefined) return exportFrom(oneShotClient(found.address), context, given, options)
+  refuseUnreadable(config.stateDir)
+  const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
+  await withTemporaryDaemon(config, (client) => exportFrom(client, context, given, options))
+}
+
+// ---- details ----
+
+async function exportFrom(
+  client: DaemonClient,
+  { out }: Context,
+  given: string,
+  { redact, output }: ExportOptions,
+): Promise<void> {
   const id = await fullId(client, given)
-  // Bytes as they are: a bundle is JSON, in which control characters are escaped.
-  for await (const bytes of await client.export(id, redact === undefined ? {} : { redact }))
-    if (!process.stdout.write(bytes)) await once(process.stdout, 'drain')
-  if (out.json) out.result({ sessionId: id })
+  if ((await client.session(id).catch(ifNotFound)) === undefined)
+    throw new Fault('not_found', {
+      error: `No session has the id ${id}. Nothing was exported. See: breakfall sessions`,
+    })
+  const bundle = await client.export(id, redact === undefined ? {} : { redact })
+  if (output === undefined) {
+    // Bytes as they are: a bundle is JSON, in which control characters are escaped.
+    for await (const bytes of bundle) if (!process.stdout.write(bytes)) await once(process.stdout, 'drain')
+    if (out.json) out.result({ sessionId: id })
+    return
+  }
+  const file = resolve(output)
+  const written = await writePrivately(file, bundle)
+  if (out.json) out.result({ sessionId: id, file, bytes: written })
+  else out.line(`wrote session ${id} to ${file} (${written} bytes, readable by you only)`)
+}
+
+/** Under another name first: a file that is cut off would look like a whole one. */
+async function writePrivately(file: string, bundle: AsyncIterable<Uint8Array>): Promise<number> {
+  const part = `${file}.part`
+  try {
+    let written = 0
+    const fd = openSync(part, 'w', 0o600)
+    try {
+      fchmodSync(fd, 0o600) // it may have been there before
+      for await (const bytes of bundle) {
+        for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at)
+        written += bytes.length
+      }
+    } finally {
+      closeSync(fd)
+    }
+    renameSync(part, file)
+    return written
+  } catch (cause) {
+    rmSync(part, { force: true })
+    const code = errorCode(cause)
+    if (code === undefined) throw cause
+    throw new Fault('invalid_request', { error: `Cannot write ${file}: ${reasonFor(code)}. Nothing was kept.`, cause })
+  }
 }

@@ -4,6 +4,7 @@ import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import { DaemonClient } from '@breakfall/client'
 import { builtConsole } from '../console/build.ts'
+import { refuseUnusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
@@ -12,7 +13,7 @@ import { daemonSettings, NO_MODEL, type RunnerFlags } from '../daemon/options.ts
 import { gatewayBeside } from './gateway-beside.ts'
 import { openConsole } from './open.ts'
 import { untilIdle } from '../daemon/until-idle.ts'
-import { chooseModel, describeModel, type ModelChoice } from '../model/choose.ts'
+import { chooseModel, describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
 import { listModels, NAMED_MS } from '../model/list.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
@@ -42,6 +43,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const isOwned = options.untilIdle === true
   const choose = modelChooser(isOwned)
   const choice = await choose(config)
+  if (!isOwned) [...config.providers, ...(isReachable(choice) ? [choice] : [])].forEach(refuseUnusable)
   const { host } = options
   const { port } = config
   const stateDir = prepareStateDir(config.stateDir)

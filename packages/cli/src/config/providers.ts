@@ -4,6 +4,7 @@
  * A provider's key comes from the variable that `apiKeyEnv` names, else from `breakfall login`, else from OPENAI_API_KEY or
  * ANTHROPIC_API_KEY if the provider is `default` or that vendor's server: a key goes to no other server.
  */
+import { Fault } from '@breakfall/faults'
 import type { ApiName, ProfileName } from '@breakfall/model/names'
 import type { Credentials } from './credentials.ts'
 import type { Env } from './env.ts'
@@ -74,6 +75,31 @@ export function variableKey(variable: string | undefined, env: Env): Key {
   const apiKey = variable === undefined ? undefined : env[variable] || undefined // empty counts as unset
   return { apiKey, apiKeyVariable: variable, isKeyStored: false }
 }
+
+/** A key that no header can carry is refused where it would be used: by the name of its variable, and never shown. */
+export function refuseUnusable(key: KeySource): void {
+  const problem = unusable(key)
+  if (problem === undefined) return
+  throw new Fault('invalid_request', {
+    message: { happened: `${problem.what}.`, action: 'Nothing started.', advice: `${problem.fix}.` },
+    errorRaw: `${key.apiKeyVariable ?? 'the stored key'}: its value is not shown`,
+  })
+}
+
+/** What is wrong with a key, and what to do. Undefined if it can be sent. */
+export function unusable({ apiKey, apiKeyVariable }: KeySource): { what: string; fix: string } | undefined {
+  if (apiKey === undefined || /^[\x21-\x7e]{1,8192}$/.test(apiKey)) return undefined
+  const line = /[\r\n]/.test(apiKey) ? 'a line break' : undefined
+  const has = line ?? (/\s/.test(apiKey) ? 'a space' : 'too many characters, or one that no key has')
+  return apiKeyVariable === undefined
+    ? { what: `The stored key has ${has}, so it cannot be sent`, fix: 'Store it again: breakfall login PROVIDER' }
+    : {
+        what: `The key in ${apiKeyVariable} has ${has}, so it cannot be sent`,
+        fix: `Set ${apiKeyVariable} again, or unset it`,
+      }
+}
+
+type KeySource = Pick<Key, 'apiKey' | 'apiKeyVariable'>
 
 export function apiOf({ baseUrl = '', api }: { baseUrl?: string | undefined; api?: ApiName | undefined }): ApiName {
   return api ?? (isHost(baseUrl, 'anthropic.com') ? 'anthropic-messages' : 'openai-chat')

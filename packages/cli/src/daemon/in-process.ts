@@ -1,5 +1,5 @@
 /**
- * A daemon inside this process, for one call: to cancel a turn when no daemon runs.
+ * A daemon inside this process, for one call when no daemon runs: to cancel a turn, or to export a session.
  *
  * I1  It adopts the requested session and no other, and no other process can find it.
  * I2  It asks no model: an adopted turn waits for its cancel.
@@ -19,6 +19,7 @@ export async function withTemporaryDaemon<T>(
   const daemon = await startDaemon({
     stateDir: config.stateDir,
     ...daemonSettings(config, { kind: 'none' }),
+    retention: undefined, // a command that looks or cancels deletes nothing
     policy: config.policy,
     tryAnswer: silence,
     logLevel: config.logLevel ?? 'error',

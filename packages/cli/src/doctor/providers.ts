@@ -2,7 +2,7 @@
 import { looseMode } from '../config/credentials.ts'
 import type { Env } from '../config/env.ts'
 import { credentialsFile } from '../config/paths.ts'
-import { aboutKey, type ConfiguredProvider } from '../config/providers.ts'
+import { aboutKey, type ConfiguredProvider, unusable } from '../config/providers.ts'
 import type { Finding } from './finding.ts'
 
 export function checkProviders(providers: readonly ConfiguredProvider[], env: Env): readonly Finding[] {
@@ -29,6 +29,9 @@ function findingOf(provider: ConfiguredProvider): Finding {
   const { name, baseUrl, serve, apiKey, apiKeyVariable } = provider
   const where = serve === undefined ? baseUrl : `served by ${serve.command[0]}`
   const found = `${name}: ${where}, ${aboutKey(provider)}`
+  const badKey = unusable(provider)
+  if (badKey !== undefined)
+    return { check: 'provider', verdict: 'bad', found: `${name}: ${where}. ${badKey.what}`, fix: badKey.fix }
   const isMissing = apiKey === undefined && apiKeyVariable !== undefined && !isLocal(baseUrl)
   if (!isMissing) return { check: 'provider', verdict: 'ok', found }
   return { check: 'provider', verdict: 'warn', found, fix: `set ${apiKeyVariable}, or run: breakfall login ${name}` }

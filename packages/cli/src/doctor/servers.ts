@@ -3,6 +3,7 @@ import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import { z } from 'zod'
+import { unusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
 import { daemonSettings, NO_MODEL } from '../daemon/options.ts'
@@ -46,6 +47,8 @@ export async function checkRunner(config: ResolvedConfig): Promise<readonly Find
 /** `daemon` is the address of a running one. */
 export async function checkModel(config: ResolvedConfig, daemon: string | undefined): Promise<Finding> {
   const check = 'model'
+  const badKey = config.model.kind === 'remote' ? unusable(config.model) : undefined
+  if (badKey !== undefined) return { check, verdict: 'bad', found: badKey.what, fix: badKey.fix }
   const choice = await chooseModel(config.model, listModels)
   const theirs = daemon === undefined ? undefined : await daemonModel(config)
   if (choice.kind === 'none' && theirs !== undefined)

@@ -1,6 +1,7 @@
 /** The model that a run uses: the configured one, else the first server on this machine that answers. */
 import type { ProfileName } from '@breakfall/model/names'
 import type { Endpoint, ModelSetting, RemoteModel, ServedModel, UnsetModel } from '../config/model.ts'
+import { refuseUnusable } from '../config/providers.ts'
 import { identifiesAs, LOCAL_PROFILES } from './local-servers.ts'
 import { type ListOptions, NAMED_MS } from './list.ts'
 
@@ -48,6 +49,7 @@ export function describeModel(choice: ServedModel | ReachableModel): string {
 // ---- details, in the order they are used above ----
 
 async function withListedName(setting: RemoteModel, listModels: ListModels): Promise<RemoteModel> {
+  refuseUnusable(setting)
   const [name] = (await listModels(setting.baseUrl, { apiKey: setting.apiKey, timeoutMs: NAMED_MS })) ?? []
   return { ...setting, name }
 }

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
-import { errorCode } from './error-code.ts'
+import { errorCode, reasonFor } from './error-code.ts'
 
 /** Creates the folder, or with `create: false` checks that it could be created. Level by level: a recursive mkdir in /proc never returns. */
 export function prepareStateDir(folder: string, { create = true } = {}): string {
@@ -58,21 +58,3 @@ const unusable = (path: string, why: string, cause?: unknown): Fault =>
     error: `Cannot use the state folder ${path}: ${why}; choose another with --state-dir or [daemon] stateDir`,
     cause,
   })
-
-function reasonFor(code: string | undefined): string {
-  switch (code) {
-    case 'EACCES':
-    case 'EPERM':
-      return 'permission denied'
-    case 'EROFS':
-      return 'the file system is read-only'
-    case 'EISDIR':
-      return 'it is a folder'
-    case 'ENOSPC':
-      return 'the disk is full'
-    case undefined:
-      return 'it cannot be created'
-    default:
-      return `it cannot be created (${code})`
-  }
-}

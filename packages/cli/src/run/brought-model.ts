@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { ProviderGiven, ProviderView, Session, SessionCreate, SessionPatch, Turn } from '@breakfall/wire'
-import { apiOf, type ConfiguredProvider } from '../config/providers.ts'
+import { apiOf, type ConfiguredProvider, refuseUnusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
 
@@ -55,22 +55,28 @@ export const keyForTurn = (turn: Pick<Turn, 'provider'>, config: Brings): Provid
 
 /** Every way to set a model, in one sentence. */
 export function noModelFault(
-  config: Pick<ResolvedConfig, 'providers' | 'loaded' | 'checkout' | 'modelName'>,
+  config: Pick<ResolvedConfig, 'modelName'> & {
+    readonly providers: readonly Pick<ConfiguredProvider, 'name'>[]
+    readonly loaded: Pick<ResolvedConfig['loaded'], 'origins'>
+  },
   how: string,
 ): Fault {
   const [set] = [...config.loaded.origins].filter(([key]) => key.startsWith('model.'))
   const [provider] = config.providers
-  const [prefix = '', name] = config.modelName?.split('/') ?? []
+  const known = config.providers.map(({ name }) => name).join(', ')
+  const [prefix = '', model] = config.modelName?.split('/') ?? []
   const happened =
-    name !== undefined
-      ? `There is no provider "${prefix}" for the model ${config.modelName}, and no other model server is set or answers on this machine.`
+    model !== undefined
+      ? `There is no provider "${prefix}" for the model ${config.modelName}${known === '' ? '' : `, only ${known}`}, and no other model server is set or answers on this machine.`
       : set === undefined
         ? 'There is no model for this prompt: none is set, and none answers on this machine.'
         : `${set[0]} is set (${set[1]}), but there is no model server: none is set, and none answers on this machine.`
   const advice = [
     ...(provider === undefined
       ? []
-      : [`Set model = "${provider.name}/NAME" in your config.toml, or pass --model ${provider.name}/NAME.`]),
+      : [
+          `Set model = "${provider.name}/${model ?? 'NAME'}" in your config.toml, or pass --model ${provider.name}/${model ?? 'NAME'}.`,
+        ]),
     how,
   ]
   return new Fault('invalid_request', {
@@ -88,6 +94,7 @@ type Server = Pick<ReachableModel, 'baseUrl' | 'api' | 'apiKey' | 'apiKeyVariabl
 
 function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
   const { provider, baseUrl, api, apiKeyVariable, profile, contextTokens, priceIn, priceOut, background } = server
+  refuseUnusable(server)
   const apiKey = server.isKeyStored && daemon.kind === 'local' ? undefined : server.apiKey // the daemon has it, too
   return {
     name: provider,

@@ -91,7 +91,7 @@ test(
     const script = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' })
     let current = await rig(t, script, { runner: config, policy: { boxIdleMs: 0, backoffMs: 1 } })
     const open: number[] = []
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       const { api, daemon } = current
       const run = async (): Promise<void> => {
         const { id } = await api.session()
@@ -99,13 +99,13 @@ test(
         assert.equal(events.at(-1)?.type, 'turn-end')
         await api.call('DELETE', `/v1/sessions/${id}`)
       }
-      await Promise.all(Array.from({ length: 8 }, run))
+      await Promise.all(Array.from({ length: 4 }, run))
       await daemon.close()
       await eventually('the runner has no connection of the daemon left', () => wire.open === 0, SOON_MS)
       open.push(readdirSync('/proc/self/fd').length)
       current = await current.restart()
     }
-    assert.ok((open.at(-1) ?? 0) <= (open[0] ?? 0) + 8, open.join(' '))
+    assert.ok((open.at(-1) ?? 0) <= (open[0] ?? 0) + 4, open.join(' '))
     assert.deepEqual(readdirSync(join(runner.folder, 'state', 'boxes', 'default')), [])
   },
 )

@@ -59,13 +59,13 @@ test('prune deletes the longest idle sessions that have ended with their boxes, 
 
 test('retention keeps the number of sessions small while sessions are made, and the disk and the boxes with it', async (t) => {
   const workspace = tempFolder(t)
-  const runner = await testRunner(t, { allowWorkspace: [workspace], boxesMax: 20 })
-  const options = { runner: runner.config, policy: { boxIdleMs: 0 }, retention: { sessionsMax: 20 } }
+  const runner = await testRunner(t, { allowWorkspace: [workspace], boxesMax: 16 })
+  const options = { runner: runner.config, policy: { boxIdleMs: 0 }, retention: { sessionsMax: 8 } }
   const { api, stateDir } = await rig(t, oneTool, { ...options, limits: { retentionMs: 50 } })
-  for (let round = 0; round < 5; round++)
-    await Promise.all(Array.from({ length: 10 }, () => ended(api, { box: { workspace } })))
-  while ((await ids(api)).length > 20) await sleep(20)
-  assert.equal((await ids(api)).length, 20)
+  for (let round = 0; round < 3; round++)
+    await Promise.all(Array.from({ length: 8 }, () => ended(api, { box: { workspace } })))
+  while ((await ids(api)).length > 8) await sleep(20)
+  assert.equal((await ids(api)).length, 8)
   while (readdirSync(join(runner.folder, 'state', 'boxes', 'default')).length > 0) await sleep(20)
   assert.deepEqual(
     readdirSync(stateDir).filter((name) => name.startsWith('boxes-left')),

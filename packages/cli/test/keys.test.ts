@@ -1,0 +1,33 @@
+/** Keys that cannot be sent, and providers that do not exist, are named in the message. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isFault } from '@breakfall/faults'
+import { refuseUnusable, unusable } from '../src/config/providers.ts'
+import { noModelFault } from '../src/run/brought-model.ts'
+
+test('a key that no header can carry is refused by the name of its variable, and not shown', () => {
+  for (const [apiKey, what] of [
+    ['sk-secret\nsk', 'a line break'],
+    ['sk-secret sk', 'a space'],
+    ['sk-sécret', 'too many characters, or one that no key has'],
+    ['s'.repeat(9_000), 'too many characters, or one that no key has'],
+  ] as const)
+    assert.throws(
+      () => refuseUnusable({ apiKey, apiKeyVariable: 'WORK_KEY' }),
+      (fault) =>
+        isFault(fault) &&
+        fault.error ===
+          `The key in WORK_KEY has ${what}, so it cannot be sent. Nothing started. Set WORK_KEY again, or unset it.` &&
+        !JSON.stringify(fault.report).includes('secret'),
+    )
+  for (const apiKey of ['sk-plain', undefined])
+    assert.equal(unusable({ apiKey, apiKeyVariable: 'WORK_KEY' }), undefined)
+})
+
+test('a model of an unknown provider names the providers that there are', () => {
+  const providers = ['local', 'cloud'].map((name) => ({ name }))
+  const loaded = { origins: new Map<string, string>() }
+  const { error } = noModelFault({ providers, loaded, modelName: 'nosuch/x' }, 'See the docs.')
+  assert.match(error, /There is no provider "nosuch" for the model nosuch\/x, only local, cloud, and/)
+  assert.match(error, /pass --model local\/x\. See the docs\.$/)
+})
