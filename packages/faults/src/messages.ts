@@ -111,6 +111,20 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     advice: 'Read it again.',
   }),
   range_not_satisfiable: (f) => ({ happened: `The range is outside ${f.name || 'the content'}${limit(f)}.` }),
+  checkpoint_not_found: (f) => ({
+    happened: `There is no ${f.name ? `checkpoint ${f.name}` : 'such checkpoint'}: it was never taken, or was removed to make room.`,
+    advice: 'List the checkpoints to see which exist.',
+  }),
+  workspace_busy: (f) => ({
+    happened: `The workspace is in use${detail(f)}.`,
+    action: 'Nothing was changed.',
+    advice: 'Wait until it has ended, or end it, and try again.',
+  }),
+  checkpoint_conflict: (f) => ({
+    happened: `Restoring would overwrite ${f.name || 'files'} that changed outside the box.`,
+    action: 'Nothing was changed.',
+    advice: 'Restore only other paths, or use force: a safety checkpoint keeps what is there now.',
+  }),
   lease_lost: () => ({
     happened: 'Another owner has taken over, so nothing was done here.',
     advice: 'Continue with the new owner.',

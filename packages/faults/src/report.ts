@@ -73,6 +73,8 @@ export type FaultReport = FaultIds & {
   readonly serve?: ServeFacts | undefined
   /** Category-specific: the highest epoch that the runner has seen for this box. */
   readonly epochSeen?: number | undefined
+  /** Category-specific: the files that a restore would overwrite. */
+  readonly paths?: readonly string[] | undefined
   readonly at: string
 }
 
@@ -103,6 +105,7 @@ export type FaultInit = FaultIds & {
   readonly errors?: readonly FieldError[] | undefined
   readonly serve?: ServeFacts | undefined
   readonly epochSeen?: number | undefined
+  readonly paths?: readonly string[] | undefined
   readonly at?: string | undefined
 }
 
@@ -133,6 +136,7 @@ export function reportOf(category: FaultCategory, init: FaultInit): FaultReport 
     errors: init.errors === undefined ? undefined : entries(init.errors).map(fieldErrorOf),
     serve: serveFactsIn(init.serve),
     epochSeen: count(init.epochSeen),
+    paths: init.paths === undefined ? undefined : list(init.paths).map(text),
     turnId: name(init.turnId),
     stepId: name(init.stepId),
     callId: name(init.callId),
@@ -183,6 +187,7 @@ const REPORT_FIELDS = {
   errors: true,
   serve: true,
   epochSeen: true,
+  paths: true,
   at: true,
   turnId: true,
   stepId: true,

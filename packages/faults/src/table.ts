@@ -125,6 +125,9 @@ export const FAULTS = {
     http: 416,
     title: 'The range is outside the file',
   },
+  checkpoint_not_found: { class: 'invalid', boundary: 'box', next: 'never', http: 404, title: 'No such checkpoint' },
+  workspace_busy: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'The workspace is in use' },
+  checkpoint_conflict: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'Files changed outside' },
   lease_lost: { class: 'invalid', boundary: 'box', next: 'never', http: 409, title: 'Another owner has taken over' },
 
   // ---- model ----

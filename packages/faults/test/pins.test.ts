@@ -44,6 +44,9 @@ exec_output_limit         413 never   invalid         box     1
 file_not_found            404 never   invalid         box     1
 precondition_failed       412 never   invalid         box     1
 range_not_satisfiable     416 never   invalid         box     1
+checkpoint_not_found      404 never   invalid         box     1
+workspace_busy            409 never   invalid         box     1
+checkpoint_conflict       409 never   invalid         box     1
 lease_lost                409 never   invalid         box     1
 model_unreachable         503 retry   transient       model   3
 model_stream_interrupted  502 retry   transient       model   3

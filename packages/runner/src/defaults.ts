@@ -15,6 +15,15 @@ export const RUNNER_DEFAULTS = {
   keepersIdleAll: 256, // in all boxes together: an ordinary user may have only a few thousand processes
   warmMax: 4, // sandboxes built ahead, per box; each is four processes of 0.7 MiB together
   warmAll: 256, // in all boxes together
+  capturesMax: 2, // checkpoints being taken at once, of all boxes: they share the disk with commands
+  checkpointMs: 5_000, // one that the runner takes by itself; then it is skipped, and the next one continues where it stopped
+  checkpointFirstMs: 60_000, // the first of a box, and one that a caller waits for
+  restoreMs: 600_000,
+  checkpointBytesMax: 2 * 1024 * 1024 * 1024, // of all checkpoints of a box
+  checkpointFilesMax: 50_000,
+  checkpointFileBytesMax: 10 * 1024 * 1024, // a larger file is left out
+  checkpointsMax: 1_000,
+  checkpointIdleMs: 60_000, // with "auto", a command after such a pause counts as a new piece of work
   waitMs: 60_000,
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,

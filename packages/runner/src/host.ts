@@ -51,6 +51,9 @@ export type RunnerHost = {
   /** Descriptors that children must not inherit. */
   readonly inherited: readonly number[]
   readonly retention: Retention
+  readonly checkpoints: CheckpointLimits
+  /** Lets a few checkpoints be taken at once. */
+  readonly captures: SpawnQueue
   /** Running boxes per prefix. */
   readonly boxesMax: number
   /** Stopped boxes per prefix. */
@@ -59,6 +62,13 @@ export type RunnerHost = {
   readonly bodySilenceMs: number
   readonly machine: { readonly cpus: number; readonly memoryMb: number }
   readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void
+}
+
+export type CheckpointLimits = {
+  /** Of the store of a box. */
+  readonly bytesMax: number
+  readonly filesMax: number
+  readonly fileBytesMax: number
 }
 
 export type Retention = {

@@ -2,7 +2,7 @@
 import type { IsolationLevel } from '@breakfall/wire'
 import type { Clock } from './clock.ts'
 import type { Internet } from './network/dial.ts'
-import type { Retention } from './host.ts'
+import type { CheckpointLimits, Retention } from './host.ts'
 import type { JoinOptions } from './join/start-joining.ts'
 
 export type RunnerOptions = {
@@ -28,6 +28,8 @@ export type RunnerOptions = {
   readonly boxesMax?: number | undefined
   /** Stopped boxes per prefix. */
   readonly boxesKeptMax?: number | undefined
+  /** Smaller budgets of checkpoints than the defaults. */
+  readonly checkpoints?: Partial<CheckpointLimits> | undefined
   readonly bodySilenceMs?: number | undefined
   /** Registers at the daemons of a fleet. */
   readonly join?: JoinOptions | undefined

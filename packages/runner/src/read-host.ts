@@ -103,6 +103,13 @@ export async function readHost(
       recordMs: RUNNER_DEFAULTS.recordMs,
       ...options.retention,
     },
+    captures: new SpawnQueue(RUNNER_DEFAULTS.capturesMax),
+    checkpoints: {
+      bytesMax: RUNNER_DEFAULTS.checkpointBytesMax,
+      filesMax: RUNNER_DEFAULTS.checkpointFilesMax,
+      fileBytesMax: RUNNER_DEFAULTS.checkpointFileBytesMax,
+      ...options.checkpoints,
+    },
     boxesMax: options.boxesMax ?? RUNNER_DEFAULTS.boxesMax,
     boxesKeptMax: options.boxesKeptMax ?? RUNNER_DEFAULTS.boxesKeptMax,
     bodySilenceMs: options.bodySilenceMs ?? RUNNER_DEFAULTS.bodySilenceMs,

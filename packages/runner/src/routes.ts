@@ -11,6 +11,10 @@ import {
   boxOwnerSchema,
   boxSchema,
   EPOCH_HEADER,
+  checkpointCreateSchema,
+  checkpointDiffSchema,
+  checkpointListSchema,
+  checkpointSchema,
   execListSchema,
   execRequestSchema,
   execSchema,
@@ -19,11 +23,14 @@ import {
   processListSchema,
   type OpenApiRoute,
   RUNNER_HEADER,
+  restoredSchema,
+  restoreRequestSchema,
   runnerHealthSchema,
 } from '@breakfall/wire'
 
 const BOX = '/v1/{prefix}/boxes/{id}'
 const EXEC = `${BOX}/execs/{execId}`
+const CHECKPOINT = `${BOX}/checkpoints/{cid}`
 const FILE = `${BOX}/files/{path+}`
 
 const headers = {
@@ -327,6 +334,61 @@ export const RUNNER_ROUTES = {
     },
     answers: { 200: fileListSchema },
     faults: onBox,
+  },
+  takeCheckpoint: {
+    method: 'post',
+    path: `${BOX}/checkpoints`,
+    operationId: 'takeCheckpoint',
+    summary: 'Take a checkpoint of the workspace; commands do not wait for it',
+    headers,
+    body: checkpointCreateSchema,
+    answers: { 201: checkpointSchema },
+    faults: [...mutating, 'box_invalid_state', 'quota_exceeded', 'deadline_exceeded', 'file_not_found'],
+  },
+  listCheckpoints: {
+    method: 'get',
+    path: `${BOX}/checkpoints`,
+    operationId: 'listCheckpoints',
+    summary: 'The checkpoints of a box, oldest first, and those that were skipped',
+    answers: { 200: checkpointListSchema },
+    faults: onBox,
+  },
+  removeCheckpoint: {
+    method: 'delete',
+    path: CHECKPOINT,
+    operationId: 'removeCheckpoint',
+    summary: 'Remove a checkpoint',
+    headers,
+    answers: { 204: null },
+    faults: [...mutating, 'box_invalid_state', 'checkpoint_not_found'],
+  },
+  diffCheckpoint: {
+    method: 'get',
+    path: `${CHECKPOINT}/diff`,
+    operationId: 'diffCheckpoint',
+    summary: 'What changed since a checkpoint; with Accept: text/x-diff as a patch',
+    query: { to: 'now, or the id of a later checkpoint; default now' },
+    answers: { 200: checkpointDiffSchema },
+    faults: [...onBox, 'checkpoint_not_found', 'quota_exceeded', 'file_not_found', 'journal_full'],
+  },
+  restoreCheckpoint: {
+    method: 'post',
+    path: `${CHECKPOINT}/restore`,
+    operationId: 'restoreCheckpoint',
+    summary:
+      'Bring files back to a checkpoint, after a safety checkpoint of what is there; dryRun only says what it would do',
+    headers,
+    body: restoreRequestSchema,
+    answers: { 200: restoredSchema },
+    faults: [
+      ...mutating,
+      'box_invalid_state',
+      'checkpoint_not_found',
+      'workspace_busy',
+      'checkpoint_conflict',
+      'quota_exceeded',
+      'file_not_found',
+    ],
   },
 } as const satisfies Record<string, OpenApiRoute & { readonly faults?: readonly FaultCategory[] }>
 

@@ -130,6 +130,7 @@ async function serve(
         box.guardWatch?.close()
         box.restarts.close()
         box.names?.close()
+        box.checkpoints?.close()
         box.warm.close()
         await box.keepers.close()
         box.reservations.close()

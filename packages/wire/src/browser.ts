@@ -23,5 +23,6 @@ export {
   type WsMethod,
 } from './names.ts'
 export type { PolicyInput } from './policy-schema.ts'
+export type * from './checkpoint-api.ts'
 export type * from './runner-api.ts'
 export { encodeSse, SseDecoder, type SseFrame } from './sse.ts'

@@ -46,6 +46,11 @@ const reportShape = {
     .optional()
     .describe('The model server that Breakfall runs, if the fault is about it.'),
   epochSeen: z.int().optional().describe('With lease_lost: the highest epoch that the runner has seen for this box.'),
+  paths: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe('With checkpoint_conflict: the files that the restore would overwrite; at most 64.'),
   turnId: z.string().optional(),
   stepId: z.string().optional(),
   callId: z.string().optional(),

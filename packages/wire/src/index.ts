@@ -1,5 +1,27 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
+  CHECKPOINT_MODES,
+  type Checkpoint,
+  type CheckpointCreate,
+  checkpointCreateSchema,
+  type CheckpointDiff,
+  checkpointDiffSchema,
+  type CheckpointList,
+  checkpointListSchema,
+  type CheckpointMode,
+  checkpointSchema,
+  type Restored,
+  restoredSchema,
+  type RestoreRequest,
+  restoreRequestSchema,
+  type SessionCheckpoints,
+  sessionCheckpointsSchema,
+  type Undo,
+  type Undone,
+  undoneSchema,
+  undoSchema,
+} from './checkpoint-api.ts'
+export {
   type BoxOverview,
   boxOverviewSchema,
   chaosKillSchema,

@@ -1,5 +1,6 @@
 /** The runner's API: boxes, execs, their events and files. */
 import { z } from 'zod'
+import { CHECKPOINT_MODES } from './checkpoint-api.ts'
 import { diagnosticSchema } from './fault-schema.ts'
 import { ARGUMENT_CHARS_MAX, body, environment, flag, id, integer, oneOf, record, text, time } from './fields.ts'
 
@@ -90,6 +91,7 @@ export const boxCreateSchema = body({
     .max(64, { error: 'a list of at most 64 mounts' })
     .optional(),
   autoStart: flag().optional(),
+  checkpoints: oneOf(CHECKPOINT_MODES).optional().describe('default off'),
 })
 export type BoxCreate = z.infer<typeof boxCreateSchema>
 
@@ -142,6 +144,7 @@ export const boxSchema = record({
     .readonly()
     .optional(),
   processes: z.array(processSchema).readonly().optional().describe('background processes'),
+  checkpoints: z.enum(CHECKPOINT_MODES).optional(),
   about: z.array(z.string()).readonly().optional().describe('the box in sentences, for a model'),
   lastTransition: record({ at: time, from: z.enum(BOX_STATES), to: z.enum(BOX_STATES) }),
 })

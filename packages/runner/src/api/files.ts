@@ -43,7 +43,7 @@ export function fileHandlers(
         (work) =>
           box.exclusive(() => {
             admit() // a slow upload of an owner that was replaced meanwhile must not overwrite the new owner's file
-            return work()
+            return box.checkpoints === undefined ? work() : box.checkpoints.fileChange(work)
           }),
       )
       return { status: isNew ? 201 : 200, json: { etag }, headers: { etag } }
@@ -53,7 +53,9 @@ export function fileHandlers(
       const box = admit()
       await box.exclusive(() => {
         admit()
-        deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call))
+        const work = (): void => deleteFile(workspaceOf(box.stored, machineBootId), pathOfCall(call), conditionOf(call))
+        if (box.checkpoints === undefined) work()
+        else box.checkpoints.fileChange(work)
       })
       return { status: 204 }
     },

@@ -4,6 +4,7 @@ import type { Route } from '@breakfall/wire/node'
 import { ROUTE_NAMES, type RouteName, RUNNER_ROUTES } from '../routes.ts'
 import { checkRunner } from './access.ts'
 import { boxHandlers } from './boxes.ts'
+import { checkpointHandlers } from './checkpoints.ts'
 import { execHandlers } from './execs.ts'
 import { fileHandlers } from './files.ts'
 import { systemHandlers } from './system.ts'
@@ -15,6 +16,7 @@ export function runnerRoutes(context: ApiContext): readonly Route[] {
     ...boxHandlers(context),
     ...execHandlers(context),
     ...fileHandlers(context),
+    ...checkpointHandlers(context),
   }
   return ROUTE_NAMES.map((name) => {
     const route = RUNNER_ROUTES[name]

@@ -6,6 +6,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import { type Box as BoxRecord, type BoxNetworkView, type BoxState, invalidRequest } from '@breakfall/wire'
+import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { isoTime } from '../clock.ts'
 import { toRequest } from '../exec/request.ts'
 import { type ExecReservation, readReservation } from '../exec/folder.ts'
@@ -28,6 +29,7 @@ import { nextRun, type RestartingBox, Restarts } from './restarts.ts'
 import { mayFollow, wrongState } from './states.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
 import { WarmSandboxes } from './warm.ts'
+import { checkpointsFor } from './checkpointed.ts'
 import { openSame } from './workspace-identity.ts'
 
 const STOP_GRACE_MS_MAX = 1_000 // a caller is waiting for the stop
@@ -48,6 +50,8 @@ export class Box {
   readonly names: BoxNames | undefined
   /** Only for a sandbox on a folder of the host. */
   readonly guardWatch: GuardWatch | undefined
+  /** Undefined if the box has none. */
+  readonly checkpoints: Checkpoints | undefined
   readonly stored: StoredBox
   readonly #host: RunnerHost
   readonly #requireRoom: () => void
@@ -82,6 +86,7 @@ export class Box {
     this.names = namesFor(host, stored, paths)
     stored.join = () => this.network?.join
     this.guardWatch = watchFor(host, stored)
+    this.checkpoints = checkpointsFor(host, this)
     this.starter = new ExecStarter(host, this)
     this.restarts = new Restarts(this.#restarting(host))
   }
@@ -228,7 +233,7 @@ export class Box {
   }
 
   /** Runs work on the workspace's files one at a time. */
-  exclusive<T>(work: () => T): Promise<T> {
+  exclusive<T>(work: () => T | Promise<T>): Promise<T> {
     const result = this.#lastWork.then(work)
     this.#lastWork = result.catch(ignored)
     return result

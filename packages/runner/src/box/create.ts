@@ -1,7 +1,7 @@
 /** Decides what a new box will be, or why it is refused, before anything is made. */
 import { statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
-import type { Box as BoxRecord, BoxCreate, IsolationLevel } from '@breakfall/wire'
+import type { Box as BoxRecord, BoxCreate, CheckpointMode, IsolationLevel } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { RunnerHost } from '../host.ts'
@@ -52,6 +52,7 @@ export function designBox(
     limits,
     network,
     autoStart: create.autoStart ?? false,
+    checkpoints: checkpointsOf(host, create),
     home: { path: home.at, windows: home.windows, left: home.left },
     ...(mounts.length === 0 ? {} : { mounts }),
     lastTransition: { at, from: 'creating', to: 'creating' },
@@ -182,6 +183,11 @@ function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate)
   if (create.home === 'real')
     throw unavailable(`the home folder is ${host.rules.home}`, 'home "real" is not possible here')
   return false
+}
+
+function checkpointsOf({ git }: RunnerHost, { checkpoints = 'off' }: BoxCreate): CheckpointMode {
+  if (checkpoints !== 'off' && git === null) throw unavailable('git is not on the PATH', 'checkpoints need git')
+  return checkpoints
 }
 
 function networkFor(host: RunnerHost, level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { BoxState, ExecRequest } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
+import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { Exec } from '../exec/exec.ts'
 import { EXEC_FILES, type ExecReservation, makeExecFolder, replaceStatus } from '../exec/folder.ts'
 import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
@@ -49,6 +50,7 @@ export type StartingBox = {
   readonly network: BoxNetwork | undefined
   readonly names: BoxNames | undefined
   openNetwork(): Promise<void>
+  readonly checkpoints: Checkpoints | undefined
   start(): void
   findExec(execId: string): ExecView | undefined
 }
@@ -57,10 +59,16 @@ export class ExecStarter {
   readonly #host: RunnerHost
   readonly #box: StartingBox
   readonly #reserving = new Map<string, Promise<ExecView>>()
+  #admitted = 0
 
   constructor(host: RunnerHost, box: StartingBox) {
     this.#host = host
     this.#box = box
+  }
+
+  /** Whether an exec is about to start. */
+  get isStarting(): boolean {
+    return this.#admitted > 0
   }
 
   /** Waits for starts of this id that are under way. After that it is known, or nothing of it is left. */
@@ -150,12 +158,14 @@ export class ExecStarter {
       onEnd: (end) => {
         abandon()
         this.#box.guardWatch?.remove(reservation.execId)
+        this.#box.checkpoints?.execEnds(reservation.execId)
         execs.addFinished(reservation.execId, end, reservation.hash, false)
         this.#box.restarts.ended(reservation, end)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
         if (execs.keptBytes > retention.bytesPerBox) execs.sweep(clock.now(), retention)
       },
     })
+    this.#box.checkpoints?.execStarts(reservation.execId)
     execs.addLive(exec)
     this.#box.guardWatch?.add(exec)
     return exec
@@ -164,6 +174,20 @@ export class ExecStarter {
   // ---- details, in the order they are used above ----
 
   async #reserve(
+    execId: string,
+    request: FilledRequest,
+    about: { hash: string; admit: () => void; origin: Origin | undefined },
+  ): Promise<ExecView> {
+    await this.#box.checkpoints?.admitted()
+    this.#admitted += 1
+    try {
+      return await this.#reserveAdmitted(execId, request, about)
+    } finally {
+      this.#admitted -= 1
+    }
+  }
+
+  async #reserveAdmitted(
     execId: string,
     request: FilledRequest,
     { hash, admit, origin }: { hash: string; admit: () => void; origin: Origin | undefined },

@@ -34,6 +34,7 @@ export type BoxPaths = {
   readonly resolv: string
   readonly reservations: string
   readonly uploads: string
+  readonly checkpoints: string
   readonly workspace: string
   readonly tmp: string
   readonly home: string
@@ -52,6 +53,7 @@ export function boxPaths(folder: string): BoxPaths {
     resolv: join(folder, 'resolv.conf'),
     reservations: join(folder, 'reservations'),
     uploads: join(folder, 'uploads'),
+    checkpoints: join(folder, 'checkpoints'),
     workspace: join(folder, 'workspace'),
     tmp: join(folder, 'tmp'),
     home: join(folder, 'home'),

@@ -7,6 +7,16 @@ import {
   boxListSchema,
   boxOwnerSchema,
   boxSchema,
+  type Checkpoint,
+  type CheckpointCreate,
+  type CheckpointDiff,
+  checkpointDiffSchema,
+  type CheckpointList,
+  checkpointListSchema,
+  checkpointSchema,
+  type Restored,
+  restoredSchema,
+  type RestoreRequest,
   type BoxState,
   type Exec,
   execListSchema,
@@ -115,6 +125,14 @@ export type RunnerClient = {
   ): Promise<{ readonly etag: string }>
   deleteFile(boxId: string, path: string, o?: Cancellable & { readonly ifMatch?: string | undefined }): Promise<void>
   listFiles(boxId: string, glob: string, o?: Cancellable): Promise<FileEntry[]>
+  takeCheckpoint(boxId: string, create?: CheckpointCreate, o?: Cancellable): Promise<Checkpoint>
+  listCheckpoints(boxId: string, o?: Cancellable): Promise<CheckpointList>
+  removeCheckpoint(boxId: string, id: string, o?: Cancellable): Promise<void>
+  /** From a checkpoint to another one; by default to now. */
+  diffCheckpoint(boxId: string, id: string, to?: string, o?: Cancellable): Promise<CheckpointDiff>
+  /** The same as a patch. */
+  patchOfCheckpoint(boxId: string, id: string, to?: string, o?: Cancellable): Promise<Buffer>
+  restoreCheckpoint(boxId: string, id: string, request?: RestoreRequest, o?: Cancellable): Promise<Restored>
   /** Closes all connections. */
   close(): Promise<void>
 }
@@ -153,7 +171,7 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
     signal: o.signal,
     headers: o.ifMatch === undefined ? {} : { 'if-match': o.ifMatch },
   })
-  const nothing = async (name: 'removeBox' | 'deleteFile', call: CallOptions): Promise<void> => {
+  const nothing = async (name: 'removeBox' | 'deleteFile' | 'removeCheckpoint', call: CallOptions): Promise<void> => {
     await http.bytes(name, await http.send(name, call), call)
   }
   return {
@@ -242,6 +260,24 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
         (cursor) => http.json('listFiles', fileListSchema, { ...box(id, o), query: { glob, cursor } }),
         ({ files }) => files,
       ),
+    takeCheckpoint: (id, create = {}, o) =>
+      http.json('takeCheckpoint', checkpointSchema, { ...box(id, o), json: create, headersMs: RESTORE_MS }),
+    listCheckpoints: (id, o) => http.json('listCheckpoints', checkpointListSchema, box(id, o)),
+    removeCheckpoint: (id, cid, o) =>
+      nothing('removeCheckpoint', { params: { id, cid }, signal: o?.signal, headersMs: RESTORE_MS }),
+    diffCheckpoint: (id, cid, to, o) =>
+      http.json('diffCheckpoint', checkpointDiffSchema, { ...diffed(id, cid, to, o), headers: {} }),
+    patchOfCheckpoint: async (id, cid, to, o) => {
+      const call = diffed(id, cid, to, o)
+      return http.bytes('diffCheckpoint', await http.send('diffCheckpoint', call), call)
+    },
+    restoreCheckpoint: (id, cid, request = {}, o = {}) =>
+      http.json('restoreCheckpoint', restoredSchema, {
+        params: { id, cid },
+        signal: o.signal,
+        json: request,
+        headersMs: RESTORE_MS,
+      }),
     close: () => http.close(),
   }
 }
@@ -255,6 +291,15 @@ function readyMsOf({ background }: ExecRequest): number {
   if (background === undefined) return 0
   return (background === true ? undefined : background.timeoutMs) ?? BACKGROUND_READY_MS
 }
+const RESTORE_MS = 660_000 // the runner gives up after ten minutes
+
+const diffed = (id: string, cid: string, to: string | undefined, o: Cancellable = {}): CallOptions => ({
+  params: { id, cid },
+  query: { to },
+  headers: { accept: 'text/x-diff' },
+  signal: o.signal,
+  headersMs: RESTORE_MS,
+})
 
 const KILL_MS = 120_000 // the longest grace period is a minute
 

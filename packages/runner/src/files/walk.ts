@@ -32,8 +32,12 @@ export class OpenFolder {
     this.fd = fd
   }
 
-  at(name: string): string {
-    return `/proc/self/fd/${this.fd}/${name}`
+  at(name: string): string
+  /** Names need not be valid UTF-8. */
+  at(name: string | Buffer): string | Buffer
+  at(name: string | Buffer): string | Buffer {
+    const itself = `/proc/self/fd/${this.fd}/`
+    return typeof name === 'string' ? itself + name : Buffer.concat([Buffer.from(itself), name])
   }
 
   get itself(): string {
@@ -46,7 +50,11 @@ export class OpenFolder {
 }
 
 /** Opens the folder that `parts` lead to, and closes an open `root`. With `make`, creates missing folders for that owner. */
-export function openFolder(root: string | OpenFolder, parts: readonly string[], make?: Owner | 'ours'): OpenFolder {
+export function openFolder(
+  root: string | OpenFolder,
+  parts: readonly (string | Buffer)[],
+  make?: Owner | 'ours',
+): OpenFolder {
   let at = typeof root === 'string' ? new OpenFolder(openSync(root, FOLDER)) : root
   for (const part of parts) {
     using above = at
@@ -120,7 +128,7 @@ export function pathFault(error: unknown, path: string, action: FileAction): Fau
 const O_PATH = 0o10_000_000 // not in node:fs; the same value on every Linux architecture that Node supports
 const FOLDER = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-function stepInto(above: OpenFolder, part: string, make: Owner | 'ours' | undefined): OpenFolder {
+function stepInto(above: OpenFolder, part: string | Buffer, make: Owner | 'ours' | undefined): OpenFolder {
   try {
     return new OpenFolder(openSync(above.at(part), FOLDER))
   } catch (error) {
@@ -138,7 +146,7 @@ function stepInto(above: OpenFolder, part: string, make: Owner | 'ours' | undefi
 }
 
 /** The kernel reports ENOTDIR for both links and files here, so a second check distinguishes them. */
-function isLink(above: OpenFolder, part: string): boolean {
+function isLink(above: OpenFolder, part: string | Buffer): boolean {
   try {
     const fd = openSync(above.at(part), O_PATH | constants.O_NOFOLLOW)
     try {

@@ -1,0 +1,55 @@
+/** Connects a box with its checkpoints. */
+import { type CheckpointedBox, Checkpoints } from '../checkpoint/checkpoints.ts'
+import type { CommandPlace } from '../checkpoint/git-command.ts'
+import type { RunnerHost } from '../host.ts'
+import type { ExecStarter } from './exec-starter.ts'
+import type { BoxExecs } from './execs.ts'
+import type { BoxPaths, StoredBox } from './stored.ts'
+import { workspaceOf } from './workspace-access.ts'
+import { numbersOf } from './workspace-identity.ts'
+
+type BoxParts = {
+  readonly id: string
+  readonly paths: BoxPaths
+  readonly stored: StoredBox
+  readonly execs: BoxExecs
+  readonly starter: ExecStarter
+  exclusive<T>(work: () => T | Promise<T>): Promise<T>
+}
+
+/** Undefined if the box has none. */
+export function checkpointsFor(host: RunnerHost, box: BoxParts): Checkpoints | undefined {
+  const { checkpoints = 'off' } = box.stored.record
+  if (checkpoints === 'off') return undefined
+  const workspace: CheckpointedBox['workspace'] = () => workspaceOf(box.stored, host.clock.machineBootId)
+  return new Checkpoints(host, {
+    id: box.id,
+    folder: box.paths.checkpoints,
+    isAuto: checkpoints === 'auto',
+    live: () => [...box.execs.live.keys()],
+    isStarting: () => box.starter.isStarting,
+    workspace,
+    place: (store) => placeFor(host, box.stored, store, workspace),
+    exclusive: (work) => box.exclusive(work),
+  })
+}
+
+/** Reads where the workspace is now; throws if it is gone or replaced. */
+function placeFor(
+  { isolation, layout }: RunnerHost,
+  { record, hostWorkspace }: StoredBox,
+  store: string,
+  workspace: CheckpointedBox['workspace'],
+): CommandPlace {
+  using folder = workspace().open()
+  return {
+    bwrap: record.isolation.level === 'bwrap' ? isolation.bwrap : null,
+    layout,
+    store,
+    workspace: hostWorkspace,
+    numbers: numbersOf(folder.fd),
+    isRoot: process.getuid?.() === 0,
+    uid: process.getuid?.() ?? 0,
+    gid: process.getgid?.() ?? 0,
+  }
+}

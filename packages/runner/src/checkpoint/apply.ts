@@ -1,0 +1,313 @@
+/**
+ * Carries out a restore in the workspace, by descriptor: a folder that is renamed or replaced by a link meanwhile leads nowhere.
+ *
+ * I1  Everything that is to be written lies complete in a folder of ours in the workspace before the first file changes. A full
+ *     disk or a damaged object is found then.
+ * I2  A path is touched only if it is as the safety checkpoint saw it: the same kind, and not changed since that one began.
+ * I3  At every moment a path holds its old or its new content, never half of it and never nothing.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  lchownSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
+import { writeFully } from '../state/disk.ts'
+import { errorCode } from '../state/json.ts'
+import { bytesOf, shown, type TreePath } from './listing.ts'
+import type { RestorePlan, Write } from './plan.ts'
+
+export type ApplyContext = {
+  /** Opens the workspace; throws if it is another folder. The caller closes it. */
+  readonly open: () => OpenFolder
+  readonly owner: Owner | undefined
+  /** When the safety checkpoint began, in the time of the file system. */
+  readonly safeAt: bigint
+  /** The content of each object, checked. Called with a bounded number of objects at a time. */
+  readonly blobs: (oids: readonly string[]) => Promise<ReadonlyMap<string, Buffer>>
+  /** Told before the folder of ours exists in the workspace: a later process removes it after a crash. */
+  readonly onStaging: (name: string) => void
+}
+
+export type Applied = {
+  readonly restored: number
+  readonly removed: number
+  /** Left as they are, with the reason. */
+  readonly skipped: readonly { readonly path: string; readonly because: string }[]
+}
+
+/** What is in the way of a plan: paths that the safety checkpoint does not hold as they are, or that `isForeign` names. */
+export function findObstacles(
+  open: () => OpenFolder,
+  plan: RestorePlan,
+  safeAt: bigint,
+  isForeign: (changedAt: bigint) => boolean,
+): { readonly unsafe: readonly TreePath[]; readonly foreign: readonly TreePath[] } {
+  const unsafe: TreePath[] = []
+  const foreign: TreePath[] = []
+  using root = open()
+  const check = (path: TreePath, isExpected: boolean): void => {
+    const stat = statAt(root, path)
+    if (stat === undefined) return
+    if (!isExpected || stat.ctimeNs >= safeAt || !isHeld(stat)) {
+      if (!(stat.isDirectory() && !isExpected)) unsafe.push(path) // a folder in the way may be emptied by then
+    } else if (isForeign(stat.ctimeNs)) foreign.push(path)
+  }
+  for (const { path, isNew } of plan.writes) check(path, !isNew)
+  for (const path of plan.removals) check(path, true)
+  for (const { path } of plan.modes) check(path, true)
+  return { unsafe, foreign }
+}
+
+export async function applyPlan(context: ApplyContext, plan: RestorePlan): Promise<Applied> {
+  using root = context.open()
+  const staging = `.breakfall-${randomUUID()}`
+  context.onStaging(staging)
+  mkdirSync(root.at(staging), { mode: 0o700 })
+  try {
+    using staged = openFolder(root.itself, [staging])
+    await stageAll(context, staged, plan.writes) // I1
+    const { owner, safeAt } = context
+    return change({ owner, safeAt, root, staged, touched: new Map() }, plan)
+  } finally {
+    await rm(root.at(staging), { recursive: true, force: true })
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const O_PATH = 0o10_000_000
+const BYTES_AT_ONCE = 200 // objects, of at most 10 MiB each
+
+const isHeld = (stat: BigIntStats): boolean => stat.isFile() || stat.isSymbolicLink()
+
+function split(path: TreePath): { readonly parents: readonly Buffer[]; readonly name: Buffer } {
+  const parts = path.split('/').map(bytesOf)
+  return { parents: parts.slice(0, -1), name: parts.at(-1) ?? Buffer.alloc(0) }
+}
+
+function statAt(root: OpenFolder, path: TreePath): BigIntStats | undefined {
+  const { parents, name } = split(path)
+  try {
+    using parent = openFolder(root.itself, parents)
+    return statIn(parent, name)
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+const isMissing = (error: unknown): boolean => ['ENOENT', 'ENOTDIR', 'ELOOP'].includes(errorCode(error) ?? '')
+
+function statIn(parent: OpenFolder, name: Buffer): BigIntStats | undefined {
+  let fd: number
+  try {
+    fd = openSync(parent.at(name), O_PATH | constants.O_NOFOLLOW)
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return fstatSync(fd, { bigint: true })
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function stageAll(context: ApplyContext, staged: OpenFolder, writes: readonly Write[]): Promise<void> {
+  for (let from = 0; from < writes.length; from += BYTES_AT_ONCE) {
+    const some = writes.slice(from, from + BYTES_AT_ONCE)
+    const blobs = await context.blobs([...new Set(some.map(({ oid }) => oid))])
+    for (const [i, write] of some.entries())
+      stage(staged.at(String(from + i)), write, blobs.get(write.oid) ?? Buffer.alloc(0), context.owner)
+  }
+}
+
+function stage(file: string, { mode, perm }: Write, bytes: Buffer, owner: Owner | undefined): void {
+  if (mode === '120000') {
+    symlinkSync(bytes, file)
+    if (owner !== undefined) lchownSync(file, owner.uid, owner.gid)
+    return
+  }
+  const fd = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  try {
+    writeFully(fd, bytes)
+    if (owner !== undefined) fchownSync(fd, owner.uid, owner.gid)
+    fchmodSync(fd, perm)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+type Work = Pick<ApplyContext, 'owner' | 'safeAt'> & {
+  readonly root: OpenFolder
+  readonly staged: OpenFolder
+  /** By inode: files that we have renamed or linked, as they were before. */
+  readonly touched: Map<bigint, BigIntStats>
+}
+
+function change(work: Work, plan: RestorePlan): Applied {
+  const { root } = work
+  const skipped: { path: string; because: string }[] = []
+  let [restored, removed] = [0, 0]
+  const attempt = (path: TreePath, one: () => string | undefined): boolean => {
+    let because: string | undefined
+    try {
+      because = one()
+    } catch (error) {
+      because = whyNot(error)
+    }
+    if (because !== undefined) skipped.push({ path: shown(path), because })
+    return because === undefined
+  }
+  for (const path of plan.removals) if (attempt(path, () => removeOne(work, path))) removed += 1
+  for (const path of plan.emptied) removeEmpty(root, path)
+  const make = work.owner ?? 'ours'
+  for (const { path } of plan.folders)
+    attempt(path, () => {
+      openFolder(root.itself, path.split('/').map(bytesOf), make)[Symbol.dispose]()
+      return undefined
+    })
+  for (const [i, write] of plan.writes.entries())
+    if (attempt(write.path, () => writeOne(work, write, String(i)))) restored += 1
+  for (const { path, perm } of plan.modes) if (attempt(path, () => changeMode(work, path, perm))) restored += 1
+  // Innermost first: a folder may lose the permission to enter it.
+  for (const { path, perm } of plan.folders.toReversed())
+    attempt(path, () => {
+      using folder = openFolder(root.itself, path.split('/').map(bytesOf))
+      chmodSync(folder.itself, perm)
+      return undefined
+    })
+  return { restored, removed, skipped }
+}
+
+const CHANGED = 'changed since the safety checkpoint'
+
+/** I2: undefined if the path is as it was, or why it is not. Our own work changes the time of a file with several names. */
+function whyChanged({ safeAt, touched }: Work, stat: BigIntStats | undefined, isExpected: boolean): string | undefined {
+  if (!isExpected) return stat === undefined ? undefined : stat.isDirectory() ? 'a folder is in the way' : CHANGED
+  if (stat === undefined || !isHeld(stat)) return CHANGED
+  const before = touched.get(stat.ino)
+  const isOurs = before !== undefined && isSame(before, stat)
+  return stat.ctimeNs < safeAt || isOurs ? undefined : CHANGED
+}
+
+function removeOne(work: Work, path: TreePath): string | undefined {
+  const { root, staged, touched } = work
+  const { parents, name } = split(path)
+  using parent = openFolder(root.itself, parents)
+  const before = statIn(parent, name)
+  if (before === undefined) return undefined // gone already
+  const because = whyChanged(work, before, true)
+  if (because !== undefined) return because
+  const away = staged.at('removed')
+  renameSync(parent.at(name), away)
+  touched.set(before.ino, before)
+  const after = statIn(staged, Buffer.from('removed'))
+  if (after === undefined || !isSame(before, after)) {
+    renameSync(away, parent.at(name)) // someone wrote at the last moment
+    return CHANGED
+  }
+  unlinkSync(away)
+  return undefined
+}
+
+function removeEmpty(root: OpenFolder, path: TreePath): void {
+  const { parents, name } = split(path)
+  try {
+    using parent = openFolder(root.itself, parents)
+    rmdirSync(parent.at(name))
+  } catch {
+    // Something is in it that no checkpoint holds, or it is gone.
+  }
+}
+
+function writeOne(work: Work, { path, isNew }: Write & { readonly isNew: boolean }, file: string): string | undefined {
+  const { root, staged, touched, owner } = work
+  const { parents, name } = split(path)
+  using parent = openFolder(root.itself, parents, owner ?? 'ours')
+  const before = statIn(parent, name)
+  const because = whyChanged(work, before, !isNew)
+  if (because !== undefined) return because
+  if (before === undefined) {
+    if (!canLink(staged.at(file), parent.at(name))) {
+      if (statIn(parent, name) !== undefined) return CHANGED
+      renameSync(staged.at(file), parent.at(name)) // a file system without links
+    }
+    return undefined
+  }
+  touched.set(before.ino, before)
+  const kept = staged.at('kept')
+  const isKept = canLink(parent.at(name), kept)
+  renameSync(staged.at(file), parent.at(name)) // I3
+  if (!isKept) return undefined
+  const after = statIn(staged, Buffer.from('kept'))
+  if (after !== undefined && !isSame(before, after)) {
+    renameSync(kept, parent.at(name)) // someone wrote at the last moment
+    return CHANGED
+  }
+  unlinkSync(kept)
+  return undefined
+}
+
+/** A second name, where there is nothing yet. Some systems allow that only to the file's owner. */
+function canLink(from: string | Buffer, to: string | Buffer): boolean {
+  try {
+    linkSync(from, to)
+    return true
+  } catch {
+    return false // the caller does without
+  }
+}
+
+const isSame = (a: BigIntStats, b: BigIntStats): boolean =>
+  a.ino === b.ino && a.size === b.size && a.mtimeNs === b.mtimeNs
+
+function changeMode(work: Work, path: TreePath, perm: number): string | undefined {
+  const { root, touched } = work
+  const { parents, name } = split(path)
+  using parent = openFolder(root.itself, parents)
+  const fd = openSync(parent.at(name), O_PATH | constants.O_NOFOLLOW)
+  try {
+    const stat = fstatSync(fd, { bigint: true })
+    const because = stat.isFile() ? whyChanged(work, stat, true) : CHANGED
+    if (because !== undefined) return because
+    touched.set(stat.ino, stat)
+    chmodSync(`/proc/self/fd/${fd}`, perm)
+    return undefined
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function whyNot(error: unknown): string {
+  return REASONS[errorCode(error) ?? ''] ?? (error instanceof Error ? error.message : String(error))
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk is full',
+  ENOTDIR: 'a file or link is in the way',
+  ELOOP: 'a file or link is in the way',
+  EXDEV: 'on another file system',
+  EISDIR: 'a folder is in the way',
+  EEXIST: 'a folder is in the way',
+  ENOTEMPTY: 'a folder is in the way',
+}

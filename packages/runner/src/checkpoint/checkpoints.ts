@@ -1,0 +1,432 @@
+/**
+ * The checkpoints of one box.
+ *
+ * I1  One thing at a time happens to a box's store; commands never wait for it, except while a restore changes files.
+ * I2  A restore begins only while nothing runs, and nothing starts before it has ended.
+ * I3  Before a restore changes a file, a safety checkpoint holds what is there, or the file is left alone.
+ * I4  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault, isFault } from '@breakfall/faults'
+import {
+  type Checkpoint,
+  type CheckpointDiff,
+  type CheckpointList,
+  invalidRequest,
+  type Restored,
+  type RestoreRequest,
+} from '@breakfall/wire'
+import { newId } from '@breakfall/wire/node'
+import { isoTime } from '../clock.ts'
+import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { pathFault } from '../files/walk.ts'
+import type { WorkspaceAccess } from '../files/workspace-files.ts'
+import type { RunnerHost } from '../host.ts'
+import { makeFolder } from '../state/disk.ts'
+import { Activity } from './activity.ts'
+import { applyPlan, findObstacles } from './apply.ts'
+import { capture, type Captured } from './capture.ts'
+import { type CommandPlace, GitError } from './git-command.ts'
+import { shown } from './listing.ts'
+import { planRestore, previewOf, type RestorePlan, selection } from './plan.ts'
+import { CheckpointRecords } from './records.ts'
+import { ShadowStore, type Snapshot } from './shadow-store.ts'
+
+/** What checkpoints need of their box. */
+export type CheckpointedBox = {
+  readonly id: string
+  readonly folder: string
+  readonly isAuto: boolean
+  /** Ids of execs that run. */
+  readonly live: () => readonly string[]
+  /** Whether an exec is about to start. */
+  readonly isStarting: () => boolean
+  readonly workspace: () => WorkspaceAccess
+  readonly place: (store: string) => CommandPlace
+  /** Keeps file calls of the API out meanwhile. */
+  readonly exclusive: <T>(work: () => T | Promise<T>) => Promise<T>
+}
+
+export class Checkpoints {
+  readonly #host: RunnerHost
+  readonly #box: CheckpointedBox
+  readonly #activity: Activity
+  readonly #records: CheckpointRecords
+  #work: Promise<unknown> = Promise.resolve()
+  #settling: Promise<void> = Promise.resolve()
+  #restoring: Promise<unknown> | undefined
+  readonly #during = new Set<string>()
+  readonly #closing = new AbortController()
+
+  constructor(host: RunnerHost, box: CheckpointedBox) {
+    this.#host = host
+    this.#box = box
+    makeFolder(box.folder)
+    this.#activity = new Activity(box.folder)
+    this.#records = new CheckpointRecords(join(box.folder, 'records.json'))
+  }
+
+  // ---- what happens in the box ----
+
+  /** After a restart: removes what a killed restore left in the workspace. What it had not changed yet stays as it was. */
+  recover(): void {
+    this.#activity.recover()
+    const { staging } = this.#records
+    if (staging === null) return
+    try {
+      using root = this.#box.workspace().open()
+      rmSync(root.at(staging), { recursive: true, force: true })
+    } catch {
+      return // the folder is not there now; the next restart tries again
+    }
+    this.#records.setStaging(null)
+  }
+
+  /** An exec may start: resolves when no restore is under way. */
+  async admitted(): Promise<void> {
+    while (this.#restoring !== undefined) await this.#restoring.catch(ignored)
+  }
+
+  execStarts(execId: string): void {
+    if (this.#box.isAuto && this.#isNewWork()) this.takeSoon(null)
+    this.#activity.begin(execId)
+    this.#during.add(execId)
+  }
+
+  execEnds(execId: string): void {
+    this.#activity.end(execId)
+  }
+
+  /** The API writes or removes a file: on behalf of the box's owner. */
+  fileChange<T>(work: () => T): T {
+    const id = newId()
+    this.#activity.begin(id)
+    try {
+      return work()
+    } finally {
+      this.#activity.end(id)
+    }
+  }
+
+  close(): void {
+    this.#closing.abort(new Fault('shutting_down', { boundary: 'runner' }))
+  }
+
+  // ---- what callers ask for ----
+
+  list(): CheckpointList {
+    return this.#records.list()
+  }
+
+  /** Takes one in the background; a failure is listed as skipped. */
+  takeSoon(label: string | null): void {
+    const limitMs = this.#records.isEmpty ? RUNNER_DEFAULTS.checkpointFirstMs : RUNNER_DEFAULTS.checkpointMs
+    this.take(label, limitMs).catch(ignored)
+  }
+
+  async take(label: string | null, limitMs: number = RUNNER_DEFAULTS.checkpointFirstMs): Promise<Checkpoint> {
+    try {
+      return await this.#exclusive(limitMs, async (store, signal) => {
+        const began = this.#begin()
+        const captured = await capture(store, this.#host.checkpoints, signal)
+        const checkpoint = await this.#keep(store, captured, { ...began, label, kind: 'taken' }, signal)
+        await this.#makeRoom(store, [checkpoint.id], signal)
+        this.#settleSoon(store)
+        return checkpoint
+      })
+    } catch (thrown) {
+      const fault = this.#faultOf(thrown, limitMs)
+      if (fault.category !== 'shutting_down')
+        this.#records.skip({ at: isoTime(this.#host.clock.now()), label, because: fault.error })
+      throw fault
+    }
+  }
+
+  remove(id: string): Promise<void> {
+    this.#records.get(this.#box.id, id)
+    return this.#asked(async (store, signal) => {
+      this.#records.remove([id])
+      await store.drop([id], signal)
+      await this.#prune(store, signal)
+    })
+  }
+
+  /** What changed from a checkpoint to another one, or to now. */
+  diff(id: string, to: string): Promise<CheckpointDiff> {
+    return this.#compared(id, to, async (store, from, until, signal) => ({
+      files: await this.#preview(store, await this.#planned(store, from, until, undefined, signal), signal),
+    }))
+  }
+
+  textDiff(id: string, to: string): Promise<Buffer> {
+    return this.#compared(id, to, (store, from, until, signal) => store.textDiff(from, until, signal))
+  }
+
+  restore(id: string, request: RestoreRequest): Promise<Restored> {
+    this.#records.get(this.#box.id, id)
+    if (request.dryRun === true) return this.#asked((store, signal) => this.#dryRun(store, id, request, signal))
+    this.#requireIdle()
+    const restoring = this.#asked((store, signal) => this.#restore(store, id, request, signal)).finally(() => {
+      this.#restoring = undefined
+    })
+    this.#restoring = restoring // I2
+    return restoring
+  }
+
+  // ---- details, in the order they are used above ----
+
+  /** A command after a pause, with changes since the last checkpoint. */
+  #isNewWork(): boolean {
+    const { lastEnd } = this.#activity
+    const last = this.#records.newest
+    if (last === undefined || lastEnd === null || this.#box.live().length > 0) return false
+    const endedAtMs = Number(lastEnd / 1_000_000n)
+    return Date.parse(last.at) < endedAtMs && this.#host.clock.now() - endedAtMs >= RUNNER_DEFAULTS.checkpointIdleMs
+  }
+
+  #begin(): { readonly atMs: number; readonly fromMs: number } {
+    this.#during.clear()
+    for (const execId of this.#box.live()) this.#during.add(execId)
+    return { atMs: this.#host.clock.now(), fromMs: this.#host.clock.monotonicMs() }
+  }
+
+  async #keep(
+    store: ShadowStore,
+    captured: Captured,
+    about: { readonly atMs: number; readonly fromMs: number } & Pick<Checkpoint, 'label' | 'kind'>,
+    signal: AbortSignal,
+  ): Promise<Checkpoint> {
+    const id = newId()
+    await store.keep(id, captured, signal)
+    const checkpoint: Checkpoint = {
+      id,
+      at: isoTime(about.atMs),
+      label: about.label,
+      kind: about.kind,
+      files: captured.files,
+      bytes: captured.bytes,
+      tookMs: Math.round(this.#host.clock.monotonicMs() - about.fromMs),
+      during: [...this.#during],
+      left: captured.left,
+    }
+    this.#records.add(checkpoint)
+    return checkpoint
+  }
+
+  /** Removes the oldest until the store fits its budget. I4 */
+  async #makeRoom(store: ShadowStore, kept: readonly string[], signal: AbortSignal): Promise<void> {
+    const { bytesMax } = this.#host.checkpoints
+    for (;;) {
+      const { loose, bytes } = await store.size(signal)
+      this.#records.setBytes(bytes)
+      const { oldest, count } = this.#records
+      const isOver = bytes > bytesMax || count > RUNNER_DEFAULTS.checkpointsMax
+      const dropped = oldest.filter((id) => !kept.includes(id)).slice(0, Math.ceil(count / 4))
+      if (isOver && dropped.length === 0) {
+        this.#records.remove(kept)
+        await store.drop(kept, signal)
+        await this.#prune(store, signal)
+        throw new Fault('quota_exceeded', { facts: { limit: `at most ${bytesMax} bytes of checkpoints in a box` } })
+      }
+      if (!isOver && loose <= LOOSE_MAX) return
+      if (isOver) {
+        this.#records.remove(dropped)
+        await store.drop(dropped, signal)
+      }
+      await this.#prune(store, signal)
+      if (!isOver) return
+    }
+  }
+
+  async #prune(store: ShadowStore, signal: AbortSignal): Promise<void> {
+    await this.#settling
+    await store.prune(signal)
+    this.#records.setBytes((await store.size(signal)).bytes)
+  }
+
+  /** Copies what the first checkpoint borrowed from the workspace's repository. */
+  #settleSoon(store: ShadowStore): void {
+    if (!store.isSeeded) return
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(RUNNER_DEFAULTS.restoreMs)])
+    this.#settling = this.#settling.then(() => store.settle(signal)).catch(ignored) // the next checkpoint tries again
+  }
+
+  #compared<T>(
+    id: string,
+    to: string,
+    work: (store: ShadowStore, from: Snapshot, until: Snapshot, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    this.#records.get(this.#box.id, id)
+    if (to !== 'now') this.#records.get(this.#box.id, to)
+    return this.#asked(async (store, signal) => {
+      const until = to === 'now' ? await capture(store, this.#host.checkpoints, signal) : await store.load(to, signal)
+      return work(store, await store.load(id, signal), until, signal)
+    })
+  }
+
+  async #planned(
+    store: ShadowStore,
+    now: Snapshot,
+    then: Snapshot,
+    paths: readonly string[] | undefined,
+    signal: AbortSignal,
+  ): Promise<RestorePlan> {
+    return planRestore(await store.changes(now, then, signal), now.manifest, then.manifest, selection(paths))
+  }
+
+  async #preview(store: ShadowStore, plan: RestorePlan, signal: AbortSignal): Promise<CheckpointDiff['files']> {
+    const oids = plan.writes.slice(0, FILES_SHOWN_MAX).map(({ oid }) => oid)
+    const sizes = await store.sizes([...new Set(oids)], signal)
+    return previewOf(plan, (oid) => sizes.get(oid) ?? 0).slice(0, FILES_SHOWN_MAX)
+  }
+
+  async #dryRun(store: ShadowStore, id: string, request: RestoreRequest, signal: AbortSignal): Promise<Restored> {
+    const safeAt = await this.#activity.tick()
+    const now = await capture(store, this.#host.checkpoints, signal)
+    const plan = await this.#planned(store, now, await store.load(id, signal), request.paths, signal)
+    return {
+      restored: plan.writes.length + plan.modes.length,
+      removed: plan.removals.length,
+      safety: null,
+      files: await this.#preview(store, plan, signal),
+      conflicts: this.#conflicts(plan, safeAt),
+      skipped: [],
+    }
+  }
+
+  async #restore(store: ShadowStore, id: string, request: RestoreRequest, signal: AbortSignal): Promise<Restored> {
+    const began = this.#begin()
+    const safeAt = await this.#activity.tick()
+    const now = await capture(store, this.#host.checkpoints, signal)
+    const then = await store.load(id, signal)
+    const plan = await this.#planned(store, now, then, request.paths, signal)
+    const conflicts = request.force === true ? [] : this.#conflicts(plan, safeAt)
+    if (conflicts.length > 0) throw this.#conflict(conflicts)
+    const files = await this.#preview(store, plan, signal)
+    const label = `before restoring ${id}`
+    const safety = await this.#keep(store, now, { ...began, label, kind: 'safety' }, signal) // I3
+    const applied = await this.#apply(store, plan, safeAt, signal)
+    await this.#makeRoom(store, [safety.id, id], signal).catch(ignored) // the next checkpoint tries again
+    this.#settleSoon(store)
+    return { ...applied, safety: safety.id, files, conflicts: [] }
+  }
+
+  async #apply(
+    store: ShadowStore,
+    plan: RestorePlan,
+    safeAt: bigint,
+    signal: AbortSignal,
+  ): Promise<Awaited<ReturnType<typeof applyPlan>>> {
+    const { open, owner } = this.#box.workspace()
+    const blobs = (oids: readonly string[]): Promise<ReadonlyMap<string, Buffer>> => store.blobs(oids, signal)
+    const onStaging = (name: string): void => this.#records.setStaging(name)
+    this.#activity.begin(RESTORE)
+    try {
+      return await this.#box.exclusive(() => applyPlan({ open, owner, safeAt, blobs, onStaging }, plan))
+    } finally {
+      this.#activity.end(RESTORE)
+      this.#records.setStaging(null)
+    }
+  }
+
+  #conflicts(plan: RestorePlan, safeAt: bigint): readonly string[] {
+    const { open } = this.#box.workspace()
+    const { unsafe, foreign } = findObstacles(open, plan, safeAt, (changedAt) => !this.#activity.isOwn(changedAt))
+    return [...unsafe, ...foreign].map(shown).toSorted()
+  }
+
+  #conflict(paths: readonly string[]): Fault {
+    const [first = '', ...others] = paths
+    const more = others.length === 0 ? '' : ` and ${others.length} other file${others.length === 1 ? '' : 's'}`
+    return new Fault('checkpoint_conflict', {
+      facts: { name: `${first.slice(0, 200)}${more}` },
+      errorRaw: `changed outside: ${paths.slice(0, 20).join(', ')}`,
+      boxId: this.#box.id,
+      paths,
+    })
+  }
+
+  /** I2 */
+  #requireIdle(): void {
+    const live = this.#box.live()
+    const isRestoring = this.#restoring !== undefined
+    if (live.length === 0 && !isRestoring && !this.#box.isStarting()) return
+    const [execId] = live
+    throw new Fault('workspace_busy', {
+      facts: {
+        detail: isRestoring ? 'a restore is under way' : execId ? `exec ${execId} is running` : 'an exec is starting',
+      },
+      errorRaw: `${live.length} execs: ${live.slice(0, 10).join(', ')}`,
+      boxId: this.#box.id,
+      execId,
+    })
+  }
+
+  #asked<T>(work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
+    return this.#exclusive(RUNNER_DEFAULTS.restoreMs, work).catch((thrown: unknown) => {
+      throw this.#faultOf(thrown, RUNNER_DEFAULTS.restoreMs)
+    })
+  }
+
+  /** I1. The time limit begins when the work does. */
+  #exclusive<T>(limitMs: number, work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
+    const result = this.#work.then(async () => {
+      this.#closing.signal.throwIfAborted()
+      const free = await new Promise<() => void>((resolve) => this.#host.captures.add(resolve))
+      try {
+        const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(limitMs)])
+        const folder = join(this.#box.folder, 'store')
+        makeFolder(folder)
+        return await work(new ShadowStore(this.#host.git ?? 'git', this.#box.place(folder)), signal)
+      } finally {
+        free()
+      }
+    })
+    this.#work = result.catch(ignored)
+    return result
+  }
+
+  #faultOf(thrown: unknown, limitMs: number): Fault {
+    const boxId = this.#box.id
+    if (isFault(thrown)) return thrown.with({ boxId })
+    if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
+      return new Fault('deadline_exceeded', {
+        boundary: 'box',
+        boxId,
+        error: `The checkpoint took longer than ${limitMs / 1000} s. It was skipped; the next one continues where it stopped.`,
+        errorRaw: `no checkpoint within ${limitMs} ms`,
+      })
+    if (thrown instanceof GitError && /no space left|disk quota/i.test(thrown.message))
+      return new Fault('journal_full', {
+        boundary: 'box',
+        boxId,
+        cause: thrown,
+        error: 'The disk is full. Nothing was changed.',
+      })
+    const fault = pathFault(thrown, '', 'write')
+    return fault.category === 'other' || fault.category === 'file_not_found'
+      ? new Fault('other', {
+          boundary: 'box',
+          boxId,
+          cause: thrown,
+          error: 'The checkpoint failed. Nothing was changed.',
+        })
+      : fault.with({ boxId })
+  }
+}
+
+/** Refuses checkpoints of a box that has none. */
+export function requireCheckpoints(checkpoints: Checkpoints | undefined): Checkpoints {
+  if (checkpoints !== undefined) return checkpoints
+  const expected = 'a box that was created with checkpoints "auto" or "manual"'
+  throw invalidRequest([{ field: 'checkpoints', expected, got: 'off' }])
+}
+
+const RESTORE = 'restore'
+const LOOSE_MAX = 4_000 // objects in files of their own; beyond that they are packed
+const FILES_SHOWN_MAX = 1_000
+
+const ignored = (): void => {
+  // The caller that waits for it has the error, or it is listed as skipped.
+}

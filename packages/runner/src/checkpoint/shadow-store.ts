@@ -1,0 +1,310 @@
+/**
+ * The git store of a box's checkpoints, in the box's folder: outside the workspace, and independent of its repository.
+ *
+ * I1  The workspace and its `.git` are only read.
+ * I2  The index is a cache: in whatever state a killed process leaves it, the next capture compares it with the files again.
+ * I3  A checkpoint exists once its ref does, and the ref is written last.
+ * I4  What the seed borrows from the workspace's repository is copied into the store; until then a box could damage it.
+ */
+import { createHash } from 'node:crypto'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type CommandOptions, type CommandPlace, runInPlace } from './git-command.ts'
+import {
+  decodeManifest,
+  encodeManifest,
+  joinNul,
+  type Manifest,
+  parseRawDiff,
+  splitNul,
+  type TreeChange,
+  type TreePath,
+} from './listing.ts'
+
+export type Snapshot = { readonly tree: string; readonly manifest: Manifest; readonly manifestOid: string }
+
+export class ShadowStore {
+  readonly #git: string
+  readonly #place: CommandPlace
+  #isSeeded: boolean
+
+  constructor(git: string, place: CommandPlace) {
+    this.#git = git
+    this.#place = place
+    this.#isSeeded = existsSync(this.#file('seeded'))
+  }
+
+  /** Whether objects of the workspace's repository are still needed. */
+  get isSeeded(): boolean {
+    return this.#isSeeded
+  }
+
+  get hasIndex(): boolean {
+    return existsSync(this.#file('index'))
+  }
+
+  /** Makes the store if there is none, and removes what a killed process left. */
+  async prepare(signal: AbortSignal): Promise<void> {
+    rmSync(this.#file('index.lock'), { force: true }) // I2: one process at a time uses this store
+    if (!existsSync(this.#file('HEAD'))) {
+      for (const folder of ['objects', 'refs', 'info']) mkdirSync(this.#file(folder), { recursive: true, mode: 0o700 })
+      writeFileSync(this.#file('config'), CONFIG)
+      writeFileSync(this.#file('info/attributes'), ATTRIBUTES)
+      writeFileSync(this.#file('HEAD'), 'ref: refs/heads/none\n')
+      if (!this.hasIndex) await this.#seed(signal)
+    }
+    writeFileSync(this.#file('info/exclude'), EXCLUDED + this.#ownExcludes())
+  }
+
+  /** Starts over with an empty index: the seed was of no use, or the index is damaged. */
+  forgetIndex(): void {
+    rmSync(this.#file('index'), { force: true })
+    this.#unseed()
+  }
+
+  git(args: readonly string[], options: Omit<CommandOptions, 'isSeeded'>): Promise<Buffer> {
+    return this.run([this.#git, ...args], options)
+  }
+
+  run(command: readonly string[], options: Omit<CommandOptions, 'isSeeded'>): Promise<Buffer> {
+    return runInPlace(this.#place, command, { ...options, isSeeded: this.#isSeeded })
+  }
+
+  /** Adds these paths to the index and removes those, in steps, so that an interrupted capture has not worked in vain. */
+  async update(added: readonly TreePath[], removed: readonly TreePath[], signal: AbortSignal): Promise<void> {
+    if (removed.length > 0)
+      await this.git(['update-index', '--force-remove', '-z', '--stdin'], { input: joinNul(removed), signal })
+    for (let from = 0; from < added.length; from += PATHS_AT_ONCE)
+      await this.git(['update-index', '--add', '--remove', '--replace', '-z', '--stdin'], {
+        input: joinNul(added.slice(from, from + PATHS_AT_ONCE)),
+        signal,
+      })
+  }
+
+  async write(manifest: Manifest, signal: AbortSignal): Promise<Snapshot> {
+    const tree = textOf(await this.git(['write-tree'], { signal }))
+    const input = encodeManifest(manifest)
+    const manifestOid = textOf(await this.git(['hash-object', '-w', '--no-filters', '--stdin'], { input, signal }))
+    return { tree, manifest, manifestOid }
+  }
+
+  /** I3 */
+  async keep(id: string, { tree, manifestOid }: Snapshot, signal: AbortSignal): Promise<void> {
+    const input = joinNul([`040000 tree ${tree}\tfiles`, `100644 blob ${manifestOid}\tmanifest`])
+    const root = textOf(await this.git(['mktree', '-z'], { input, signal }))
+    await this.git(['update-ref', `refs/checkpoints/${id}`, root], { signal })
+  }
+
+  async load(id: string, signal: AbortSignal): Promise<Snapshot> {
+    const ref = `refs/checkpoints/${id}`
+    const [tree = '', manifestOid = ''] = textOf(
+      await this.git(['rev-parse', `${ref}:files`, `${ref}:manifest`], { signal }),
+    ).split('\n')
+    const bytes = await this.git(['cat-file', 'blob', manifestOid], { signal })
+    return { tree, manifest: decodeManifest(bytes), manifestOid }
+  }
+
+  /** The checkpoints whose refs exist. */
+  async kept(signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const listed = textOf(
+      await this.git(['for-each-ref', '--format=%(refname:lstrip=2)', 'refs/checkpoints/'], { signal }),
+    )
+    return new Set(listed.split('\n').filter((line) => line !== ''))
+  }
+
+  async changes(from: Snapshot, to: Snapshot, signal: AbortSignal): Promise<TreeChange[]> {
+    return parseRawDiff(await this.git([...DIFF_TREE, '--raw', '-z', from.tree, to.tree], { signal }))
+  }
+
+  /** As text, for people. */
+  textDiff(from: Snapshot, to: Snapshot, signal: AbortSignal): Promise<Buffer> {
+    return this.git([...DIFF_TREE, '-p', '--no-ext-diff', '--no-textconv', '--no-color', from.tree, to.tree], {
+      signal,
+    })
+  }
+
+  /** Each object's bytes, checked against its name: a damaged object is not restored. */
+  async blobs(oids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, Buffer>> {
+    const input = Buffer.from(oids.map((oid) => `${oid}\n`).join(''))
+    const output = await this.git(['cat-file', '--batch'], { input, signal })
+    const found = new Map<string, Buffer>()
+    let at = 0
+    for (const oid of oids) {
+      const end = output.indexOf(10, at)
+      const [name, type, size = ''] = output.toString('latin1', at, end).split(' ')
+      if (name !== oid || type !== 'blob') throw new Error(`object ${oid} is missing from the store`)
+      const bytes = output.subarray(end + 1, end + 1 + Number(size))
+      const actual = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
+      if (actual !== oid) throw new Error(`object ${oid} is damaged`)
+      found.set(oid, bytes)
+      at = end + 1 + Number(size) + 1
+    }
+    return found
+  }
+
+  async sizes(oids: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+    if (oids.length === 0) return new Map()
+    const input = Buffer.from(oids.map((oid) => `${oid}\n`).join(''))
+    const output = textOf(await this.git(['cat-file', '--batch-check=%(objectname) %(objectsize)'], { input, signal }))
+    return new Map(
+      output.split('\n').map((line) => {
+        const [oid = '', size = ''] = line.split(' ')
+        return [oid, Number(size)] as const
+      }),
+    )
+  }
+
+  async drop(ids: readonly string[], signal: AbortSignal): Promise<void> {
+    const input = Buffer.from(ids.map((id) => `delete refs/checkpoints/${id}\0\0`).join(''))
+    await this.git(['update-ref', '-z', '--stdin'], { input, signal })
+  }
+
+  /** Deletes objects that no checkpoint needs. */
+  async prune(signal: AbortSignal): Promise<void> {
+    await this.git(['repack', '-a', '-d', '-q'], { signal })
+    await this.git(['prune', '--expire=now'], { signal })
+  }
+
+  /** Loose objects and bytes on disk. */
+  async size(signal: AbortSignal): Promise<{ readonly loose: number; readonly bytes: number }> {
+    const text = textOf(await this.git(['count-objects', '-v'], { signal }))
+    const value = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
+    return { loose: value('count'), bytes: (value('size') + value('size-pack') + value('size-garbage')) * 1024 }
+  }
+
+  /** I4 */
+  async settle(signal: AbortSignal): Promise<void> {
+    if (!this.#isSeeded) return
+    await this.git(['repack', '-a', '-q'], { signal })
+    this.#unseed()
+  }
+
+  // ---- details, in the order they are used above ----
+
+  #file(name: string): string {
+    return join(this.#place.store, name)
+  }
+
+  #unseed(): void {
+    this.#isSeeded = false
+    rmSync(this.#file('seeded'), { force: true })
+  }
+
+  /** Begins with a copy of the repository's index: what git has hashed already is not hashed again. */
+  async #seed(signal: AbortSignal): Promise<void> {
+    const own = join(this.#place.workspace, '.git')
+    const index = join(own, 'index')
+    try {
+      if (!lstatSync(own).isDirectory() || !lstatSync(index).isFile() || lstatSync(index).size > INDEX_BYTES_MAX) return
+      if (
+        !lstatSync(join(own, 'objects')).isDirectory() ||
+        /objectformat/i.test(readFileSync(join(own, 'config'), 'utf8'))
+      )
+        return
+      copyFileSync(index, this.#file('index'))
+      // Git compares files again that changed in the second in which the index was written, or later.
+      const { atime, mtimeMs } = statSync(index)
+      utimesSync(this.#file('index'), atime, Math.floor(mtimeMs / 1000) - 1)
+      writeFileSync(this.#file('seeded'), '')
+      this.#isSeeded = true
+      await this.#cleanSeed(signal)
+      await this.git(['write-tree'], { signal }) // every object must be there
+    } catch {
+      signal.throwIfAborted()
+      this.forgetIndex() // a split or sparse index, or a partial clone: the first capture reads every file instead
+    }
+  }
+
+  /** Removes what a repository's index may say but a checkpoint's must not: links, conflicts, files that git must not look at. */
+  async #cleanSeed(signal: AbortSignal): Promise<void> {
+    const staged = splitNul(await this.git(['ls-files', '-z', '--stage'], { signal }))
+    const odd = staged.filter((line) => line.startsWith('160000') || !/^\d+ \w+ 0\t/.test(line))
+    const flagged = splitNul(await this.git(['ls-files', '-z', '-v'], { signal })).filter(
+      (line) => !line.startsWith('H '),
+    )
+    const removed = [...odd.map((line) => line.slice(line.indexOf('\t') + 1)), ...flagged.map((line) => line.slice(2))]
+    if (removed.length > 0)
+      await this.git(['update-index', '--force-remove', '-z', '--stdin'], {
+        input: joinNul([...new Set(removed)]),
+        signal,
+      })
+  }
+
+  /** Of the workspace's repository. */
+  #ownExcludes(): string {
+    try {
+      const file = join(this.#place.workspace, '.git/info/exclude')
+      if (!lstatSync(file).isFile() || lstatSync(file).size > EXCLUDE_BYTES_MAX) return ''
+      return readFileSync(file, 'latin1')
+    } catch {
+      return '' // no repository, or none of its own
+    }
+  }
+}
+
+const PATHS_AT_ONCE = 2_000
+const INDEX_BYTES_MAX = 256 * 1024 * 1024
+const EXCLUDE_BYTES_MAX = 64 * 1024
+const DIFF_TREE = ['diff-tree', '-r', '--no-renames', '--ignore-submodules=all'] as const
+
+const textOf = (bytes: Buffer): string => bytes.toString('latin1').trimEnd()
+
+/** Ours in the workspace, and folders that nobody edits by hand; a `.gitignore` may say otherwise. */
+const EXCLUDED = `.breakfall-????????-????-????-????-????????????
+node_modules/
+.venv/
+__pycache__/
+`
+
+/** Highest precedence: bytes are stored and compared as they are, whatever the workspace's attributes say. */
+const ATTRIBUTES = '* -text -eol -crlf -ident -filter -working-tree-encoding -export-subst\n'
+
+const CONFIG = `[core]
+	repositoryformatversion = 0
+	bare = false
+	fileMode = true
+	symlinks = true
+	ignoreCase = false
+	precomposeUnicode = false
+	protectHFS = false
+	protectNTFS = false
+	autocrlf = false
+	safecrlf = false
+	trustctime = true
+	checkStat = default
+	compression = 0
+	looseCompression = 0
+	hooksPath = /dev/null
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	fsmonitor = false
+	untrackedCache = false
+	logAllRefUpdates = false
+	fsync = all
+	fsyncMethod = batch
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[pack]
+	window = 0
+	threads = 1
+	compression = 0
+[index]
+	threads = 1
+[diff]
+	ignoreSubmodules = all
+	renames = false
+[submodule]
+	recurse = false
+`
