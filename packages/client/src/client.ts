@@ -9,14 +9,9 @@
  *     const { turnId, seq } = await client.prompt(session.id, 'make the failing test pass')
  *     for await (const event of client.events(session.id, { after: seq - 1 })) { … }
  */
-import {
-  type LoopOptions,
-  POLICY_DEFAULTS,
-  type ReportedFault,
-  type RetryPolicy,
-  retryingCall,
-} from '@breakfall/faults/caller'
+import { type LoopOptions, type ReportedFault, type RetryPolicy, retryingCall } from '@breakfall/faults/caller'
 import type {
+  CheckpointDiff,
   ConsoleTicket,
   DaemonList,
   McpCalled,
@@ -28,6 +23,7 @@ import type {
   RunnerView,
   SameFolder,
   Session,
+  SessionCheckpoints,
   SessionCreate,
   SessionEvent,
   SessionPatch,
@@ -35,18 +31,24 @@ import type {
   Turn,
   TurnApprove,
   TurnResume,
+  Undo,
+  Undone,
 } from '@breakfall/wire'
 import type { DaemonAddress } from './address.ts'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
+import { CALL_MS, FOREVER, LIVENESS_MS, RECONNECT_POLICY, UNREACHABLE_ATTEMPTS } from './limits.ts'
 import { type ApiRequest, read, send } from './http.ts'
 import {
   type DaemonHealth,
   type DaemonModel,
   type DaemonReadiness,
+  type DiffQuery,
   type Guard,
   isDaemonList,
+  isCheckpoints,
+  isDiff,
   isHealth,
   isMcpCalled,
   isMcpDetail,
@@ -64,6 +66,7 @@ import {
   isTicket,
   isTurn,
   isTurnPage,
+  isUndone,
   type SessionPage,
   type TurnPage,
   type TurnReceipt,
@@ -86,22 +89,6 @@ export type ClientOptions = Partial<Surroundings> & {
 
 /** The calls that only read. The command line also answers them from a journal on disk. */
 export type SessionViewer = Pick<DaemonClient, 'sessionPage' | 'session' | 'turn' | 'turns' | 'events'>
-
-/** About half a minute of attempts: enough for a service manager to restart the daemon. */
-export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
-
-/** An event stream has lost nothing while its daemon is away, so it keeps looking for it. */
-const FOREVER: RetryPolicy = {
-  ...RECONNECT_POLICY,
-  attemptsMax: Number.POSITIVE_INFINITY,
-  waitMsMax: Number.POSITIVE_INFINITY,
-}
-
-const CALL_MS = 120_000 // creating a session may wait for a sandbox that is just waking up
-const LIVENESS_MS = 60_000 // four missed heartbeats
-
-/** A stream can break for many reasons; when the next one does not open either, the daemon is unreachable. */
-const UNREACHABLE_ATTEMPTS = 2
 
 export class DaemonClient {
   #address: DaemonAddress
@@ -159,17 +146,13 @@ export class DaemonClient {
   /** All bytes that a tool's command printed, from the runner. */
   async output(sessionId: string, execId: string, stream: 'stdout' | 'stderr'): Promise<ReadableStream<Uint8Array>> {
     const path = `/v1/sessions/${segment(sessionId)}/execs/${segment(execId)}/output/${stream}`
-    const { signal } = this.#options
-    const response = await send(this.#surroundings.fetch, this.#address, { method: 'GET', path, signal })
-    return response.body ?? new Blob([]).stream()
+    return (await this.#once({ method: 'GET', path })).body ?? new Blob([]).stream()
   }
 
   /** The session as NDJSON: a `bundle` line, then its events. `redact: 'text'` leaves out prompts, answers and output. */
   async export(sessionId: string, options: { redact?: 'text' } = {}): Promise<ReadableStream<Uint8Array>> {
     const path = withQuery(`/v1/sessions/${segment(sessionId)}/export`, Object.entries(options))
-    const { signal } = this.#options
-    const response = await send(this.#surroundings.fetch, this.#address, { method: 'GET', path, signal })
-    return response.body ?? new Blob([]).stream()
+    return (await this.#once({ method: 'GET', path })).body ?? new Blob([]).stream()
   }
 
   /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
@@ -251,6 +234,29 @@ export class DaemonClient {
     return this.#json({ method: 'POST', path, body: {} }, isRunnerView, 'a runner')
   }
 
+  /** The checkpoints of the session's files, oldest first. */
+  checkpoints(sessionId: string): Promise<SessionCheckpoints> {
+    const path = `/v1/sessions/${segment(sessionId)}/checkpoints`
+    return this.#json({ method: 'GET', path }, isCheckpoints, 'a list of checkpoints')
+  }
+
+  /** What changed since before a turn, or since a checkpoint. Default: since before the last turn that wrote. */
+  diff(sessionId: string, query: DiffQuery = {}): Promise<CheckpointDiff> {
+    return this.#json({ method: 'GET', path: diffPath(sessionId, query) }, isDiff, 'a list of changed files')
+  }
+
+  /** The same as a patch. */
+  patch(sessionId: string, query: DiffQuery = {}): Promise<string> {
+    const request: ApiRequest = { method: 'GET', path: diffPath(sessionId, query), headers: { accept: 'text/x-diff' } }
+    return this.#call(request, (response) => response.text())
+  }
+
+  /** Brings the session's files back. It is not repeated if the answer is lost: ask for a preview first. */
+  async undo(sessionId: string, request: Undo = {}): Promise<Undone> {
+    const path = `/v1/sessions/${segment(sessionId)}/undo`
+    return read(await this.#once({ method: 'POST', path, body: request }), isUndone, 'what it restored')
+  }
+
   /** The MCP servers, and how they are. */
   mcpServers(): Promise<McpList> {
     return this.#json({ method: 'GET', path: '/v1/mcp' }, isMcpList, 'a list of MCP servers')
@@ -273,9 +279,7 @@ export class DaemonClient {
       path: `/v1/mcp/${segment(name)}/call`,
       body: { tool, arguments: given },
     }
-    const { signal } = this.#options
-    const response = await send(this.#surroundings.fetch, this.#address, { ...request, signal })
-    return read(response, isMcpCalled, 'the result of a tool')
+    return read(await this.#once(request), isMcpCalled, 'the result of a tool')
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */
@@ -327,6 +331,11 @@ export class DaemonClient {
     return this.#call(request, (response) => read(response, guard, what))
   }
 
+  /** For what must not be repeated, or takes as long as it takes. */
+  #once(request: ApiRequest): Promise<Response> {
+    return send(this.#surroundings.fetch, this.#address, { ...request, signal: this.#options.signal })
+  }
+
   /** Every call is safe to repeat: by its key, by its nature, or because a session without a turn does no harm. */
   #call<T>(request: ApiRequest, answer: (response: Response) => Promise<T>): Promise<T> {
     const { signal, callMs = CALL_MS, retryCalls = true } = this.#options
@@ -370,6 +379,9 @@ export class DaemonClient {
 }
 
 type CallRetry = Pick<LoopOptions, 'signal' | 'failed' | 'onRetry'> & { readonly policy?: RetryPolicy }
+
+const diffPath = (sessionId: string, query: DiffQuery): string =>
+  withQuery(`/v1/sessions/${segment(sessionId)}/diff`, Object.entries(query))
 
 function withQuery(path: string, given: readonly (readonly [string, string | number | undefined])[]): string {
   const query = new URLSearchParams()

@@ -3,6 +3,7 @@
  * missing or mistyped one is a fault here instead of a crash far away.
  */
 import type {
+  CheckpointDiff,
   ConsoleTicket,
   DaemonList,
   EventType,
@@ -13,9 +14,11 @@ import type {
   RunnerList,
   RunnerView,
   Session,
+  SessionCheckpoints,
   SessionEvent,
   SessionFilter,
   Turn,
+  Undone,
 } from '@breakfall/wire'
 
 export type TurnReceipt = { readonly turnId: string; readonly seq: number }
@@ -31,6 +34,14 @@ export type SessionPage = {
   readonly counts?: Readonly<Partial<Record<SessionFilter, number>>> | undefined
 }
 export type TurnPage = { readonly turns: readonly Turn[]; readonly next?: string | undefined }
+
+/** From where to where. */
+export type DiffQuery = {
+  readonly turn?: string | undefined
+  readonly checkpoint?: string | undefined
+  /** `now`, `next` (up to the following turn), or the id of a checkpoint. Default: `now`. */
+  readonly to?: string | undefined
+}
 
 export type Guard<T> = (value: unknown) => value is T
 
@@ -67,6 +78,22 @@ export const isMcpServer = shape<McpList['servers'][number]>({ name: isText, sta
 export const isMcpList = shape<McpList>({ servers: (value) => Array.isArray(value) && value.every(isMcpServer) })
 export const isMcpDetail = shape<McpDetail>({ name: isText, state: isText, offered: Array.isArray, log: Array.isArray })
 export const isMcpCalled = shape<McpCalled>({ outcome: isText, text: isText })
+export const isCheckpoints = shape<SessionCheckpoints>({
+  mode: isText,
+  checkpoints: (value) => Array.isArray(value) && value.every(fields({ id: isText, at: isText, files: isNumber })),
+  skipped: Array.isArray,
+})
+export const isDiff = shape<CheckpointDiff>({
+  files: (value) => Array.isArray(value) && value.every(fields({ path: isText, change: isText })),
+})
+export const isUndone = shape<Undone>({
+  restored: isNumber,
+  removed: isNumber,
+  checkpoint: isText,
+  files: Array.isArray,
+  conflicts: Array.isArray,
+  skipped: Array.isArray,
+})
 export const isHealth = shape<DaemonHealth>({ status: (value) => value === 'ok', version: isText })
 export const isModel = shape<DaemonModel>({ name: isText, baseUrl: isText })
 export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isRecord })

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Fault, isFault, toProblem } from '@breakfall/faults'
 import { DaemonClient } from '../src/index.ts'
 import { RECONNECT_POLICY } from '../src/client.ts'
+import { RECONNECT_POLICY } from '../src/limits.ts'
 import { FakeDaemon, json, SESSION } from './fake-daemon.ts'
 
 const QUICK = { random: () => 0, policy: { ...RECONNECT_POLICY, attemptsMax: 3 } }

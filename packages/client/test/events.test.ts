@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import { DaemonClient, type EventsOptions } from '../src/index.ts'
 import { RECONNECT_POLICY } from '../src/client.ts'
+import { RECONNECT_POLICY } from '../src/limits.ts'
 import { type Answer, FakeDaemon, frame, json, sse } from './fake-daemon.ts'
 
 /** The numbers of the first events, up to `count`. */

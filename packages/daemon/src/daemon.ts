@@ -12,6 +12,7 @@ import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOn
 import type { Logger } from 'pino'
 import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
+import { checkpointRoutes } from './api/checkpoint-routes.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
@@ -26,6 +27,7 @@ import { TurnTraces } from './telemetry/turn-traces.ts'
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
 import { Feeds } from './engine/feeds.ts'
+import { Undoing } from './engine/undo.ts'
 import { Gate } from './engine/ownership.ts'
 import { Folders } from './engine/folders.ts'
 import { BoxReleases } from './engine/box-releases.ts'
@@ -129,6 +131,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
           ...seenRoutes(store),
           ...viewRoutes({ ...parts, limits, options }),
+          ...checkpointRoutes(parts.undoing),
           ...chaosRoutes(options.chaos),
         ],
         outside: parts.outside,
@@ -206,6 +209,7 @@ type Parts = {
   readonly metrics: DaemonMetrics
   readonly runner: Runners
   readonly runnerFleet: RunnerFleet | undefined
+  readonly undoing: Undoing
   readonly outside: OutsideTools
   readonly providers: Providers
   readonly hub: WatchHub
@@ -360,6 +364,7 @@ async function assemble(
     outside,
     providers,
     hub,
+    undoing: new Undoing({ ports, engine, loader }),
     system,
     model: async () => {
       const { name, baseUrl } = (await config.read()).model
@@ -380,9 +385,10 @@ const listen = (service: HttpServer, { port, host, stateDir, isMomentary = false
 
 const NO_CONSOLE = { reason: 'This daemon serves no console. Start one with "breakfall up".' }
 
-function writeDaemonFile(stateDir: string, fields: Readonly<Record<string, unknown>>): void {
-  const content = { ...fields, pid: process.pid, version }
-  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
+function writeDaemonFile(stateDir: string, fields: object): void {
+  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify({ ...fields, pid: process.pid, version }), {
+    mode: 0o600,
+  })
 }
 
 async function findRunner(runner: Runners, log: Logger): Promise<{ url: string; runnerId: string } | undefined> {

@@ -121,7 +121,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     advice: 'Wait until it has ended, or end it, and try again.',
   }),
   checkpoint_conflict: (f) => ({
-    happened: `Restoring would overwrite ${f.name || 'files'} that changed outside the box.`,
+    happened: `Restoring would overwrite changes made outside the box${f.name ? `: ${f.name}` : ''}.`,
     action: 'Nothing was changed.',
     advice: 'Restore only other paths, or use force: a safety checkpoint keeps what is there now.',
   }),

@@ -23,7 +23,7 @@ export const checkpointSchema = record({
   left: z
     .array(record({ path: z.string(), because: z.string() }))
     .readonly()
-    .describe('what it does not hold; at most 200 entries'),
+    .describe('what it does not hold; at most 50 entries'),
 })
 export type Checkpoint = z.infer<typeof checkpointSchema>
 
@@ -64,7 +64,10 @@ export type RestoreRequest = z.infer<typeof restoreRequestSchema>
 const restoredShape = {
   restored: z.int().describe('files written, or whose permissions changed'),
   removed: z.int(),
-  safety: z.string().nullable().describe('the checkpoint that undoes this; null after a dry run'),
+  safety: z
+    .string()
+    .nullable()
+    .describe('the checkpoint that undoes this; null after a dry run, or if nothing differed'),
   files: z.array(fileChangeSchema).readonly().describe('at most 1000'),
   conflicts: z.array(z.string()).readonly().describe('with dryRun: what would need force'),
   skipped: z

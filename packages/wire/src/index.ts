@@ -1,6 +1,5 @@
 /** Schemas and types of everything that crosses a boundary. `./browser` has what runs without zod, `./node` what needs Node. */
 export {
-  CHECKPOINT_MODES,
   type Checkpoint,
   type CheckpointCreate,
   checkpointCreateSchema,

@@ -21,6 +21,7 @@ import type { Ports } from './ports.ts'
 import { endOf, startedOutcome } from './processes.ts'
 import { callRunner } from './runner-call.ts'
 import { BASH_LIMITS, type ToolArguments } from './tools.ts'
+import { checkpointTurn } from './turn-checkpoint.ts'
 import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export async function runBash(
@@ -47,6 +48,7 @@ export async function runBash(
       try {
         const box = await ensureBox(ports, session, client, runnerId)
         if (isGiveUp(box)) return box
+        await checkpointTurn(ports, session, client, box)
         ports.failpoint('before:exec')
         session.unstartedCalls.delete(call.callId)
         started = await startExec(session, client, request, (isKnown) => {

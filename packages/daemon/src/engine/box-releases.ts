@@ -195,6 +195,8 @@ const RECLAIMED_MAX = 10
 const STOPPED_SWEEP_MS = 3_600_000
 const OUTPUT_KEPT_MS = 24 * 3_600_000 // as long as runners keep the output of finished execs
 
+const CHECKPOINTS_KEPT_MS = 7 * 24 * 3_600_000 // who has not missed anything by then has left it as it is
+
 /** The journal keeps this much of an output, or a little more. */
 const JOURNALLED_BYTES = 2 * OUTPUT_LIMITS.journalBytes
 
@@ -210,7 +212,9 @@ async function isGivenBack(
   const options = { ifIdle: true, signal }
   try {
     const isKept =
-      session.data.box.workspace === undefined || hasMoreOutput(await client.listExecs(boxId, { signal }), now)
+      session.data.box.workspace === undefined ||
+      (hasCheckpoints(session.data) && !isExpired(await client.getBox(boxId, { signal }), now)) ||
+      hasMoreOutput(await client.listExecs(boxId, { signal }), now)
     if (isKept) await client.stopBox(boxId, options)
     else await client.removeBox(boxId, options)
     return true
@@ -221,6 +225,12 @@ async function isGivenBack(
     throw thrown
   }
 }
+
+/** Undo needs the box. */
+const hasCheckpoints = ({ box }: SessionRow['data']): boolean => (box.checkpoints ?? 'off') !== 'off'
+
+const isExpired = ({ state, lastTransition }: Box, now: number): boolean =>
+  state === 'stopped' && now - Date.parse(lastTransition.at) > CHECKPOINTS_KEPT_MS
 
 /** The runner has output that the journal has only in part. Removing the box would lose it. */
 const hasMoreOutput = (execs: readonly Exec[], now: number): boolean =>

@@ -13,6 +13,7 @@ import { type GiveUp, isGiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
 import { callRunner } from './runner-call.ts'
 import { READ_LIMITS, type ToolArguments } from './tools.ts'
+import { checkpointTurn } from './turn-checkpoint.ts'
 import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export function runRead(
@@ -44,6 +45,7 @@ export function runWrite(
 ): Promise<ToolOutcome | GiveUp> {
   const bytes = Buffer.from(given.content)
   return onFiles(ports, session, async (client, box) => {
+    await checkpointTurn(ports, session, client, box)
     ports.failpoint('before:write')
     session.unstartedCalls.delete(call.callId)
     await client.writeFile(session.boxId, inWorkspace(given.path, box), bytes, { signal: session.signal })
@@ -67,6 +69,7 @@ export function runEdit(
       const verdict = judgeEdit(content, given, mayHaveWritten)
       if (verdict.do === 'answer') return verdict.outcome
       const changed = content.replace(given.old, () => given.new)
+      await checkpointTurn(ports, session, client, box)
       ports.failpoint('before:edit')
       mayHaveWritten = true
       session.unstartedCalls.delete(call.callId)

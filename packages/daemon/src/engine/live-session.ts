@@ -61,6 +61,8 @@ export class LiveSession {
   journalChars: number
   /** The box as this process last saw it. */
   box: Box | null = null
+  /** The turn whose checkpoint this process has asked for. */
+  checkpointedTurn: string | null = null
   /** Set while the box is being released. A prompt aborts it. */
   releasing: AbortController | null = null
   /** True if this process must not write to the journal any more. */

@@ -28,7 +28,7 @@ export async function turnOpening(ports: Ports, session: LiveSession): Promise<T
 
 export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
   const missingTools = ports.outside.missing.filter(({ server }) => mayUseServer(session, server))
-  const { box, tools, agent = {}, about } = session.data
+  const { box, tools, agent = {}, about, undoneAt } = session.data
   const { workspace } = box
   const isElsewhere = workspace !== undefined && !ports.isRunnerHere()
   const { files, texts } = workspace === undefined || isElsewhere ? NO_FILES : readProjectFiles(workspace)
@@ -43,6 +43,7 @@ export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
               ...described,
               ...(isElsewhere ? [READ_INSTRUCTIONS] : []),
               ...(tools.includes('bash') ? [TIME_LIMITS] : []),
+              ...(undoneAt === undefined ? [] : [undone(undoneAt)]),
             ],
       project: texts,
       missing: missingTools,
@@ -108,5 +109,8 @@ const UNSEEN_FILES = [
 
 const READ_INSTRUCTIONS =
   "If the workspace has an AGENTS.md (or else a CLAUDE.md), read it first: it holds the project's instructions."
+
+const undone = (at: string): string =>
+  `At ${at} the user brought files back to an earlier state. They may differ from what you saw before: read them again.`
 
 const TIME_LIMITS = `Time limits: a bash command is ended after ${BASH_LIMITS.timeoutMs / 1000} s unless you set timeoutMs, at most ${BASH_LIMITS.timeoutMsMax}. Each command is a fresh sh.`

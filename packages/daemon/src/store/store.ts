@@ -205,6 +205,8 @@ export type SessionData = {
   readonly instructions?: readonly InstructionsFile[] | undefined
   /** The box in sentences, as its runner described it last. */
   readonly about?: readonly string[] | undefined
+  /** When the session's files were last brought back to a checkpoint. */
+  readonly undoneAt?: string | undefined
   /**
    * True from before the box of an idle session is stopped or removed, until it is in use again. While it is true, no exec of the
    * session can have started since the release.

@@ -193,6 +193,7 @@ export class Boxes {
     if (box.state === 'running' || box.state === 'stopping') await box.stop()
     if (box.state === 'stopped' || box.state === 'failed') box.moveTo('removing')
     box.reservations.close()
+    box.checkpoints?.close()
     this.#keepEpoch(box)
     this.#discard(box.paths.folder)
     this.#boxes.delete(key)

@@ -7,8 +7,8 @@
  */
 import { closeSync, fstatSync, futimesSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as later } from 'node:timers/promises'
 import { errorCode } from '../state/json.ts'
+import { pollUntil } from '../waiting.ts'
 
 export type Span = { readonly from: bigint; /** Exclusive. */ readonly to: bigint }
 
@@ -80,11 +80,12 @@ export class Activity {
   /** A time that is later than every change up to now, and not later than any change to come. */
   async tick(): Promise<bigint> {
     const first = this.#now().at
-    for (;;) {
-      const now = this.#now().at
-      if (now > first) return now
-      await later(1) // the clock of an older kernel moves every few milliseconds
+    const later = (): bigint | undefined => {
+      const { at } = this.#now()
+      return at > first ? at : undefined
     }
+    // The clock of an older kernel moves every few milliseconds.
+    return (await pollUntil(later, { everyMs: 1, forMs: TICK_MS_MAX })) ?? first
   }
 
   // ---- details, in the order they are used above ----
@@ -150,4 +151,5 @@ export class Activity {
 }
 
 const SPANS_MAX = 2_000
+const TICK_MS_MAX = 1_000
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)

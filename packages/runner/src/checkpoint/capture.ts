@@ -45,7 +45,7 @@ export async function capture(store: ShadowStore, limits: CaptureLimits, signal:
 // ---- details ----
 
 const ATTEMPTS = 3
-const LEFT_MAX = 200
+const LEFT_MAX = 50 // a box may have a thousand checkpoints
 const PRUNED_MAX = 100
 
 async function captureOnce(store: ShadowStore, limits: CaptureLimits, signal: AbortSignal): Promise<Captured> {

@@ -3,12 +3,11 @@
  *
  * I1  One thing at a time happens to a box's store; commands never wait for it, except while a restore changes files.
  * I2  A restore begins only while nothing runs, and nothing starts before it has ended.
- * I3  Before a restore changes a file, a safety checkpoint holds what is there, or the file is left alone.
- * I4  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
+ * I3  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
 import {
   type Checkpoint,
   type CheckpointDiff,
@@ -20,17 +19,15 @@ import {
 import { newId } from '@breakfall/wire/node'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { pathFault } from '../files/walk.ts'
 import type { WorkspaceAccess } from '../files/workspace-files.ts'
 import type { RunnerHost } from '../host.ts'
 import { makeFolder } from '../state/disk.ts'
 import { Activity } from './activity.ts'
-import { applyPlan, findObstacles } from './apply.ts'
 import { capture, type Captured } from './capture.ts'
-import { type CommandPlace, GitError } from './git-command.ts'
-import { shown } from './listing.ts'
-import { planRestore, previewOf, type RestorePlan, selection } from './plan.ts'
+import { checkpointFault } from './checkpoint-fault.ts'
+import type { CommandPlace } from './git-command.ts'
 import { CheckpointRecords } from './records.ts'
+import { filesOf, planBetween, previewRestore, restore, type RestoreContext } from './restore.ts'
 import { ShadowStore, type Snapshot } from './shadow-store.ts'
 
 /** What checkpoints need of their box. */
@@ -131,12 +128,12 @@ export class Checkpoints {
         const began = this.#begin()
         const captured = await capture(store, this.#host.checkpoints, signal)
         const checkpoint = await this.#keep(store, captured, { ...began, label, kind: 'taken' }, signal)
-        await this.#makeRoom(store, [checkpoint.id], signal)
+        if (!(await this.#makeRoom(store, [checkpoint.id], signal))) await this.#refuse(store, checkpoint.id, signal)
         this.#settleSoon(store)
         return checkpoint
       })
     } catch (thrown) {
-      const fault = this.#faultOf(thrown, limitMs)
+      const fault = checkpointFault(thrown, this.#box.id, limitMs)
       if (fault.category !== 'shutting_down')
         this.#records.skip({ at: isoTime(this.#host.clock.now()), label, because: fault.error })
       throw fault
@@ -155,7 +152,7 @@ export class Checkpoints {
   /** What changed from a checkpoint to another one, or to now. */
   diff(id: string, to: string): Promise<CheckpointDiff> {
     return this.#compared(id, to, async (store, from, until, signal) => ({
-      files: await this.#preview(store, await this.#planned(store, from, until, undefined, signal), signal),
+      files: await filesOf({ store, signal }, await planBetween({ store, signal }, from, until)),
     }))
   }
 
@@ -165,9 +162,16 @@ export class Checkpoints {
 
   restore(id: string, request: RestoreRequest): Promise<Restored> {
     this.#records.get(this.#box.id, id)
-    if (request.dryRun === true) return this.#asked((store, signal) => this.#dryRun(store, id, request, signal))
+    if (request.dryRun === true)
+      return this.#asked((store, signal) => previewRestore(this.#context(store, signal), id, request))
     this.#requireIdle()
-    const restoring = this.#asked((store, signal) => this.#restore(store, id, request, signal)).finally(() => {
+    const restoring = this.#asked(async (store, signal) => {
+      const restored = await restore(this.#context(store, signal), id, request)
+      const kept = restored.safety === null ? [id] : [id, restored.safety]
+      await this.#makeRoom(store, kept, signal).catch(ignored) // the next checkpoint tries again
+      this.#settleSoon(store)
+      return restored
+    }).finally(() => {
       this.#restoring = undefined
     })
     this.#restoring = restoring // I2
@@ -214,8 +218,8 @@ export class Checkpoints {
     return checkpoint
   }
 
-  /** Removes the oldest until the store fits its budget. I4 */
-  async #makeRoom(store: ShadowStore, kept: readonly string[], signal: AbortSignal): Promise<void> {
+  /** Removes the oldest, but not `kept`, until the store fits its budget. False if it does not. I3 */
+  async #makeRoom(store: ShadowStore, kept: readonly string[], signal: AbortSignal): Promise<boolean> {
     const { bytesMax } = this.#host.checkpoints
     for (;;) {
       const { loose, bytes } = await store.size(signal)
@@ -223,20 +227,25 @@ export class Checkpoints {
       const { oldest, count } = this.#records
       const isOver = bytes > bytesMax || count > RUNNER_DEFAULTS.checkpointsMax
       const dropped = oldest.filter((id) => !kept.includes(id)).slice(0, Math.ceil(count / 4))
-      if (isOver && dropped.length === 0) {
-        this.#records.remove(kept)
-        await store.drop(kept, signal)
-        await this.#prune(store, signal)
-        throw new Fault('quota_exceeded', { facts: { limit: `at most ${bytesMax} bytes of checkpoints in a box` } })
-      }
-      if (!isOver && loose <= LOOSE_MAX) return
+      if (isOver && dropped.length === 0) return false
+      if (!isOver && loose <= LOOSE_MAX) return true
       if (isOver) {
         this.#records.remove(dropped)
         await store.drop(dropped, signal)
       }
       await this.#prune(store, signal)
-      if (!isOver) return
+      if (!isOver) return true
     }
+  }
+
+  /** It alone is larger than the budget. */
+  async #refuse(store: ShadowStore, id: string, signal: AbortSignal): Promise<never> {
+    this.#records.remove([id])
+    await store.drop([id], signal)
+    store.forgetIndex() // it names the objects
+    await this.#prune(store, signal)
+    const { bytesMax } = this.#host.checkpoints
+    throw new Fault('quota_exceeded', { facts: { limit: `at most ${bytesMax} bytes of checkpoints in a box` } })
   }
 
   async #prune(store: ShadowStore, signal: AbortSignal): Promise<void> {
@@ -265,86 +274,14 @@ export class Checkpoints {
     })
   }
 
-  async #planned(
-    store: ShadowStore,
-    now: Snapshot,
-    then: Snapshot,
-    paths: readonly string[] | undefined,
-    signal: AbortSignal,
-  ): Promise<RestorePlan> {
-    return planRestore(await store.changes(now, then, signal), now.manifest, then.manifest, selection(paths))
-  }
-
-  async #preview(store: ShadowStore, plan: RestorePlan, signal: AbortSignal): Promise<CheckpointDiff['files']> {
-    const oids = plan.writes.slice(0, FILES_SHOWN_MAX).map(({ oid }) => oid)
-    const sizes = await store.sizes([...new Set(oids)], signal)
-    return previewOf(plan, (oid) => sizes.get(oid) ?? 0).slice(0, FILES_SHOWN_MAX)
-  }
-
-  async #dryRun(store: ShadowStore, id: string, request: RestoreRequest, signal: AbortSignal): Promise<Restored> {
-    const safeAt = await this.#activity.tick()
-    const now = await capture(store, this.#host.checkpoints, signal)
-    const plan = await this.#planned(store, now, await store.load(id, signal), request.paths, signal)
-    return {
-      restored: plan.writes.length + plan.modes.length,
-      removed: plan.removals.length,
-      safety: null,
-      files: await this.#preview(store, plan, signal),
-      conflicts: this.#conflicts(plan, safeAt),
-      skipped: [],
-    }
-  }
-
-  async #restore(store: ShadowStore, id: string, request: RestoreRequest, signal: AbortSignal): Promise<Restored> {
+  #context(store: ShadowStore, signal: AbortSignal): RestoreContext {
+    const { id: boxId, workspace, exclusive } = this.#box
+    const { checkpoints: limits } = this.#host
     const began = this.#begin()
-    const safeAt = await this.#activity.tick()
-    const now = await capture(store, this.#host.checkpoints, signal)
-    const then = await store.load(id, signal)
-    const plan = await this.#planned(store, now, then, request.paths, signal)
-    const conflicts = request.force === true ? [] : this.#conflicts(plan, safeAt)
-    if (conflicts.length > 0) throw this.#conflict(conflicts)
-    const files = await this.#preview(store, plan, signal)
-    const label = `before restoring ${id}`
-    const safety = await this.#keep(store, now, { ...began, label, kind: 'safety' }, signal) // I3
-    const applied = await this.#apply(store, plan, safeAt, signal)
-    await this.#makeRoom(store, [safety.id, id], signal).catch(ignored) // the next checkpoint tries again
-    this.#settleSoon(store)
-    return { ...applied, safety: safety.id, files, conflicts: [] }
-  }
-
-  async #apply(
-    store: ShadowStore,
-    plan: RestorePlan,
-    safeAt: bigint,
-    signal: AbortSignal,
-  ): Promise<Awaited<ReturnType<typeof applyPlan>>> {
-    const { open, owner } = this.#box.workspace()
-    const blobs = (oids: readonly string[]): Promise<ReadonlyMap<string, Buffer>> => store.blobs(oids, signal)
-    const onStaging = (name: string): void => this.#records.setStaging(name)
-    this.#activity.begin(RESTORE)
-    try {
-      return await this.#box.exclusive(() => applyPlan({ open, owner, safeAt, blobs, onStaging }, plan))
-    } finally {
-      this.#activity.end(RESTORE)
-      this.#records.setStaging(null)
-    }
-  }
-
-  #conflicts(plan: RestorePlan, safeAt: bigint): readonly string[] {
-    const { open } = this.#box.workspace()
-    const { unsafe, foreign } = findObstacles(open, plan, safeAt, (changedAt) => !this.#activity.isOwn(changedAt))
-    return [...unsafe, ...foreign].map(shown).toSorted()
-  }
-
-  #conflict(paths: readonly string[]): Fault {
-    const [first = '', ...others] = paths
-    const more = others.length === 0 ? '' : ` and ${others.length} other file${others.length === 1 ? '' : 's'}`
-    return new Fault('checkpoint_conflict', {
-      facts: { name: `${first.slice(0, 200)}${more}` },
-      errorRaw: `changed outside: ${paths.slice(0, 20).join(', ')}`,
-      boxId: this.#box.id,
-      paths,
-    })
+    const [activity, records] = [this.#activity, this.#records]
+    const keepSafety = (captured: Captured): Promise<Checkpoint> =>
+      this.#keep(store, captured, { ...began, label: null, kind: 'safety' }, signal)
+    return { boxId, store, signal, limits, activity, records, workspace, exclusive, keepSafety }
   }
 
   /** I2 */
@@ -365,7 +302,7 @@ export class Checkpoints {
 
   #asked<T>(work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#exclusive(RUNNER_DEFAULTS.restoreMs, work).catch((thrown: unknown) => {
-      throw this.#faultOf(thrown, RUNNER_DEFAULTS.restoreMs)
+      throw checkpointFault(thrown, this.#box.id, RUNNER_DEFAULTS.restoreMs)
     })
   }
 
@@ -386,34 +323,6 @@ export class Checkpoints {
     this.#work = result.catch(ignored)
     return result
   }
-
-  #faultOf(thrown: unknown, limitMs: number): Fault {
-    const boxId = this.#box.id
-    if (isFault(thrown)) return thrown.with({ boxId })
-    if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
-      return new Fault('deadline_exceeded', {
-        boundary: 'box',
-        boxId,
-        error: `The checkpoint took longer than ${limitMs / 1000} s. It was skipped; the next one continues where it stopped.`,
-        errorRaw: `no checkpoint within ${limitMs} ms`,
-      })
-    if (thrown instanceof GitError && /no space left|disk quota/i.test(thrown.message))
-      return new Fault('journal_full', {
-        boundary: 'box',
-        boxId,
-        cause: thrown,
-        error: 'The disk is full. Nothing was changed.',
-      })
-    const fault = pathFault(thrown, '', 'write')
-    return fault.category === 'other' || fault.category === 'file_not_found'
-      ? new Fault('other', {
-          boundary: 'box',
-          boxId,
-          cause: thrown,
-          error: 'The checkpoint failed. Nothing was changed.',
-        })
-      : fault.with({ boxId })
-  }
 }
 
 /** Refuses checkpoints of a box that has none. */
@@ -423,9 +332,7 @@ export function requireCheckpoints(checkpoints: Checkpoints | undefined): Checkp
   throw invalidRequest([{ field: 'checkpoints', expected, got: 'off' }])
 }
 
-const RESTORE = 'restore'
 const LOOSE_MAX = 4_000 // objects in files of their own; beyond that they are packed
-const FILES_SHOWN_MAX = 1_000
 
 const ignored = (): void => {
   // The caller that waits for it has the error, or it is listed as skipped.

@@ -78,7 +78,16 @@ export class CheckpointRecords {
   setStaging(name: string | null): void {
     if (this.#staging === name) return
     this.#staging = name
-    this.#save()
+    this.#save() // before the folder exists
+  }
+
+  /** Best effort: a later process finds nothing to remove. */
+  forgetStaging(): void {
+    try {
+      this.setStaging(null)
+    } catch {
+      // The disk is full.
+    }
   }
 
   #change(part: Partial<CheckpointList>): void {

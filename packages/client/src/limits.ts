@@ -1,0 +1,18 @@
+/** When a client gives up. */
+import { POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults/caller'
+
+/** About half a minute of attempts: enough for a service manager to restart the daemon. */
+export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
+
+/** An event stream has lost nothing while its daemon is away, so it keeps looking for it. */
+export const FOREVER: RetryPolicy = {
+  ...RECONNECT_POLICY,
+  attemptsMax: Number.POSITIVE_INFINITY,
+  waitMsMax: Number.POSITIVE_INFINITY,
+}
+
+export const CALL_MS = 120_000 // creating a session may wait for a sandbox that is just waking up
+export const LIVENESS_MS = 60_000 // four missed heartbeats
+
+/** A stream can break for many reasons; when the next one does not open either, the daemon is unreachable. */
+export const UNREACHABLE_ATTEMPTS = 2

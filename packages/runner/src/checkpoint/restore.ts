@@ -1,0 +1,118 @@
+/**
+ * Brings files back to a checkpoint, or says what that would do.
+ *
+ * I1  Before a file changes, a safety checkpoint holds what is there, or the file is left alone.
+ * I2  What someone else changed is never overwritten unasked.
+ */
+import { Fault } from '@breakfall/faults'
+import type { Checkpoint, CheckpointDiff, Restored, RestoreRequest } from '@breakfall/wire'
+import type { WorkspaceAccess } from '../files/workspace-files.ts'
+import type { CheckpointLimits } from '../host.ts'
+import type { Activity } from './activity.ts'
+import { type Applied, applyPlan, findObstacles } from './apply.ts'
+import { capture, type Captured } from './capture.ts'
+import { shown } from './listing.ts'
+import { isEmptyPlan, planRestore, previewOf, type RestorePlan, selection } from './plan.ts'
+import type { CheckpointRecords } from './records.ts'
+import type { ShadowStore, Snapshot } from './shadow-store.ts'
+
+export type RestoreContext = {
+  readonly boxId: string
+  readonly store: ShadowStore
+  readonly signal: AbortSignal
+  readonly limits: CheckpointLimits
+  readonly activity: Activity
+  readonly records: CheckpointRecords
+  readonly workspace: () => WorkspaceAccess
+  /** Keeps file calls of the API out meanwhile. */
+  readonly exclusive: <T>(work: () => T | Promise<T>) => Promise<T>
+  readonly keepSafety: (captured: Captured) => Promise<Checkpoint>
+}
+
+export async function previewRestore(context: RestoreContext, id: string, request: RestoreRequest): Promise<Restored> {
+  const { plan, safeAt } = await compare(context, id, request)
+  return {
+    restored: plan.writes.length + plan.modes.length,
+    removed: plan.removals.length,
+    safety: null,
+    files: await filesOf(context, plan),
+    conflicts: conflictsIn(context, plan, safeAt),
+    skipped: [],
+  }
+}
+
+export async function restore(context: RestoreContext, id: string, request: RestoreRequest): Promise<Restored> {
+  const { now, plan, safeAt } = await compare(context, id, request)
+  const conflicts = request.force === true ? [] : conflictsIn(context, plan, safeAt)
+  if (conflicts.length > 0) throw conflict(context.boxId, conflicts) // I2
+  if (isEmptyPlan(plan)) return { restored: 0, removed: 0, safety: null, files: [], conflicts: [], skipped: [] }
+  const files = await filesOf(context, plan)
+  const { id: safety } = await context.keepSafety(now) // I1
+  return { ...(await apply(context, plan, safeAt)), safety, files, conflicts: [] }
+}
+
+/** The steps from one state to another. */
+export async function planBetween(
+  { store, signal }: Pick<RestoreContext, 'store' | 'signal'>,
+  now: Snapshot,
+  then: Snapshot,
+  paths?: readonly string[],
+): Promise<RestorePlan> {
+  return planRestore(await store.changes(now, then, signal), now.manifest, then.manifest, selection(paths))
+}
+
+export async function filesOf(
+  { store, signal }: Pick<RestoreContext, 'store' | 'signal'>,
+  plan: RestorePlan,
+): Promise<CheckpointDiff['files']> {
+  const oids = plan.writes.map(({ oid }) => oid)
+  const sizes = await store.sizes([...new Set(oids)], signal)
+  return previewOf(plan, (oid) => sizes.get(oid) ?? 0).slice(0, FILES_SHOWN_MAX)
+}
+
+// ---- details, in the order they are used above ----
+
+const FILES_SHOWN_MAX = 1_000
+const RESTORE = 'restore'
+
+async function compare(
+  context: RestoreContext,
+  id: string,
+  { paths }: RestoreRequest,
+): Promise<{ readonly now: Captured; readonly plan: RestorePlan; readonly safeAt: bigint }> {
+  const { store, signal, limits, activity } = context
+  const safeAt = await activity.tick() // what changes from here on may be missing from the capture
+  const now = await capture(store, limits, signal)
+  return { now, safeAt, plan: await planBetween(context, now, await store.load(id, signal), paths) }
+}
+
+function conflictsIn({ workspace, activity }: RestoreContext, plan: RestorePlan, safeAt: bigint): readonly string[] {
+  const { open } = workspace()
+  const { unsafe, foreign } = findObstacles(open, plan, safeAt, (changedAt) => !activity.isOwn(changedAt))
+  return [...unsafe, ...foreign].map(shown).toSorted()
+}
+
+function conflict(boxId: string, paths: readonly string[]): Fault {
+  const [first = '', ...others] = paths
+  const more = others.length === 0 ? '' : ` and ${others.length} other file${others.length === 1 ? '' : 's'}`
+  return new Fault('checkpoint_conflict', {
+    facts: { name: `${first.slice(0, 200)}${more}` },
+    errorRaw: `changed outside: ${paths.slice(0, 20).join(', ')}`,
+    boxId,
+    paths,
+  })
+}
+
+async function apply(context: RestoreContext, plan: RestorePlan, safeAt: bigint): Promise<Applied> {
+  const { store, signal, activity, records } = context
+  const { open, owner } = context.workspace()
+  const blobs = (oids: readonly string[]): Promise<ReadonlyMap<string, Buffer>> => store.blobs(oids, signal)
+  const onStaging = (name: string): void => records.setStaging(name)
+  activity.begin(RESTORE)
+  try {
+    return await context.exclusive(() => applyPlan({ open, owner, safeAt, blobs, onStaging }, plan))
+  } finally {
+    activity.end(RESTORE)
+    records.forgetStaging()
+  }
+}
