@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault, toProblem } from '@breakfall/faults'
 import { DaemonClient } from '../src/index.ts'
-import { RECONNECT_POLICY } from '../src/client.ts'
 import { RECONNECT_POLICY } from '../src/limits.ts'
 import { FakeDaemon, json, SESSION } from './fake-daemon.ts'
 

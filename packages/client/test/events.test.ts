@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import { DaemonClient, type EventsOptions } from '../src/index.ts'
-import { RECONNECT_POLICY } from '../src/client.ts'
 import { RECONNECT_POLICY } from '../src/limits.ts'
 import { type Answer, FakeDaemon, frame, json, sse } from './fake-daemon.ts'
 

@@ -12,7 +12,6 @@ import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOn
 import type { Logger } from 'pino'
 import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor } from './api/console-door.ts'
-import { checkpointRoutes } from './api/checkpoint-routes.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
@@ -131,7 +130,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
           ...consoleRoutes(door, options.console ?? NO_CONSOLE),
           ...seenRoutes(store),
           ...viewRoutes({ ...parts, limits, options }),
-          ...checkpointRoutes(parts.undoing),
           ...chaosRoutes(options.chaos),
         ],
         outside: parts.outside,
@@ -386,9 +384,8 @@ const listen = (service: HttpServer, { port, host, stateDir, isMomentary = false
 const NO_CONSOLE = { reason: 'This daemon serves no console. Start one with "breakfall up".' }
 
 function writeDaemonFile(stateDir: string, fields: object): void {
-  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify({ ...fields, pid: process.pid, version }), {
-    mode: 0o600,
-  })
+  const content = { ...fields, pid: process.pid, version }
+  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
 }
 
 async function findRunner(runner: Runners, log: Logger): Promise<{ url: string; runnerId: string } | undefined> {

@@ -11,15 +11,18 @@ import {
 } from '@breakfall/wire'
 import type { Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
+import type { Undoing } from '../engine/undo.ts'
 import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits, DaemonOptions } from '../options.ts'
 import type { Runners } from '../runner/runners.ts'
 import type { SystemView } from '../system.ts'
 import { boxesAt } from './boxes.ts'
+import { checkpointRoutes } from './checkpoint-routes.ts'
 import { sendBundle } from './export.ts'
 import { streamWatch } from './watch.ts'
 
 export type ViewParts = {
+  readonly undoing: Undoing
   readonly system: SystemView
   readonly hub: WatchHub
   readonly limits: DaemonLimits
@@ -28,8 +31,10 @@ export type ViewParts = {
   readonly options: Pick<DaemonOptions, 'gateway' | 'faultPage'>
 }
 
-export function viewRoutes({ system, hub, limits, sessions, runner, options }: ViewParts): readonly Route[] {
+export function viewRoutes(parts: ViewParts): readonly Route[] {
+  const { system, hub, limits, sessions, runner, options } = parts
   return [
+    ...checkpointRoutes(parts.undoing),
     {
       method: 'get',
       path: '/v1/system',
