@@ -1,6 +1,6 @@
 /** Real servers of both eras and servers that are broken on purpose, through the host. */
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -189,14 +189,4 @@ test('M10 progress resets the idle clock, and without progress the call ends', L
 test('M10 a call that reports progress forever still ends, at twelve times its limit', LIMIT, async (t) => {
   const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 150 })
   assert.equal((await call(slow.server, 'act', { n: 60_000 })).kind, 'lost')
-})
-
-test('twenty restarts leave descriptors flat', LIMIT, async (t) => {
-  const { server } = await start(t, badServer(tempFolder(t)).config)
-  const open = (): number => readdirSync('/proc/self/fd').length
-  await server.restart()
-  const before = open()
-  for (let round = 0; round < 20; round += 1) await server.restart()
-  assert.equal(textOf(await call(server, 'act')), 'act done')
-  assert.ok(open() <= before + 2, `${open()} after ${before}`)
 })
