@@ -89,10 +89,6 @@ export class HttpLink implements Link {
     return fault
   }
 
-  using(): Disposable {
-    return { [Symbol.dispose]: () => undefined }
-  }
-
   async restart(): Promise<void> {
     await this.stop()
     this.#set('restarting')

@@ -25,8 +25,6 @@ export type Link = {
   tried(signal: AbortSignal): Promise<true>
   /** This connection failed in a call. Resolves with a better reason, if there is one. */
   broken(connection: Connection, fault: Fault): Promise<Fault>
-  /** A call is under way on it until disposed. */
-  using(key: string): Disposable
   restart(): Promise<void>
   stop(): Promise<void>
 }

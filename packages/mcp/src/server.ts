@@ -175,6 +175,8 @@ export class McpServer {
 
   /** A fault if there is none in time. */
   async #connection({ signal, waitMs }: ToolCallOptions): Promise<Connection | Fault> {
+    const { connection } = this.#link
+    if (connection !== undefined && !signal.aborted) return connection
     try {
       return await this.#link.connected(AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
     } catch (thrown) {
@@ -189,18 +191,10 @@ export class McpServer {
     const tool = this.#tools.get(request.tool)
     if (tool === undefined || (request.hash !== undefined && request.hash !== tool.hash))
       return { kind: 'refused', fault: notOffered(request.tool, tool !== undefined) } // I2
-    let usage: Disposable
-    try {
-      usage = this.#link.using(request.key)
-    } catch (thrown) {
-      const facts = { name: this.name, detail: 'it just stopped' }
-      return { kind: 'refused', fault: new Fault('mcp_server_failed', { cause: thrown, facts }) }
-    }
-    using _ = usage
     await options.onSent?.() // I1
     const { signal, onProgress } = options
     const given = { tool, arguments: request.arguments, key: request.key }
-    return await connection.call(given, { signal, callMs: this.#callMs, onProgress })
+    return connection.call(given, { signal, callMs: this.#callMs, onProgress })
   }
 }
 

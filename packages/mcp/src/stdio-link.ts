@@ -11,7 +11,7 @@ import { type ChildEvent, supervise, type Supervised, within } from '@breakfall/
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer } from './call-end.ts'
 import { isoNow } from './clock.ts'
-import { MCP_LIMITS, type McpLimits, type McpServerConfig } from './config.ts'
+import type { McpLimits, McpServerConfig } from './config.ts'
 import { Connection } from './connection.ts'
 import { environmentFor } from './environment.ts'
 import type { Eras } from './eras.ts'
@@ -85,7 +85,6 @@ export class StdioLink implements Link {
         termMs: 2_000,
         stableMs: 1, // a server that was ready was fine: its next start need not wait long
         failuresMax: limits.failuresMax,
-        hungMs: (config.callMs ?? limits.callMs) * MCP_LIMITS.callMsMaxFactor * 2, // calls have their own limits
         stdinBytesMax: limits.inputBytesMax,
       },
       ...(config.cwd === undefined ? {} : { cwd: config.cwd }),
@@ -155,12 +154,6 @@ export class StdioLink implements Link {
     } finally {
       off()
     }
-  }
-
-  using(key: string): Disposable {
-    const request = this.#child.request({ id: key })
-    request.sent()
-    return request
   }
 
   async restart(): Promise<void> {
