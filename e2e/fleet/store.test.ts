@@ -1,0 +1,217 @@
+/** A database that restarts, is slow, is full, or has no connections left: acceptance cases 10, 21, 23, 28, 29, 33 and 34. */
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import pg from 'pg'
+import { types } from '../../packages/daemon/test/support/api.ts'
+import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
+import { type Cluster, removeCluster, startCluster } from '../../test/kit/postgres-cluster.ts'
+import { Program } from '../../test/kit/program.ts'
+import { closedPort } from '../../test/kit/tcp-server.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
+import { shared } from '../shared.ts'
+import { sameEverywhere } from './agreement.ts'
+import { FleetRig } from './rig.ts'
+
+const CONNECTIONS = 90
+/** A busy machine must not cost a lease here: no case in this file is about losing one. */
+const LONG = ['--lease-ms', '60000']
+
+const folder = mkdtempSync(join(tmpdir(), 'breakfall-store-'))
+chmodSync(folder, 0o755) // PostgreSQL runs as another user if we are root
+const cluster: Cluster = await startCluster(join(folder, 'cluster'), [`max_connections=${CONNECTIONS}`])
+
+async function query(sql: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: cluster.url() })
+  client.on('error', () => undefined) // the tests end servers and connections
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(sql, [...values])).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const close = async (): Promise<void> => {
+  await cluster.stop('immediate')
+  removeCluster(folder)
+}
+
+/** The prompt is a name: its command waits for a file with that name. `talk` needs no tool. */
+const rig = await shared(
+  FleetRig.start(
+    (asked, request) => {
+      const name = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
+      if (name === 'talk') return { text: 'word '.repeat(60), pauseMs: 25, pieceChars: 10 }
+      const command = `echo ${name} >> effects; while [ ! -e ${name} ]; do sleep 0.1; done`
+      return inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] }, { text: 'done' })(asked, request)
+    },
+    Promise.resolve({ url: cluster.url(), query, close }),
+  ),
+)
+const [a, b] = await Promise.all(['a', 'b'].map((name) => rig.daemon(name, LONG)))
+assert.ok(a !== undefined && b !== undefined)
+const owner = a
+const inShared = { box: { workspace: rig.workspace } }
+
+/** A turn whose command runs. */
+async function running(name: string, first = owner): Promise<{ id: string; turnId: string; finish: () => void }> {
+  const { id } = await first.api.session(inShared)
+  const turnId = await first.api.prompt(id, name)
+  await eventually(`the command of ${name} runs`, () => rig.effects().includes(name))
+  return { id, turnId, finish: () => writeFileSync(join(rig.workspace, name), '') }
+}
+
+test('23: PostgreSQL restarts after a crash: every turn keeps its owner, and nothing is lost', LIMIT, async () => {
+  const { id, turnId, finish } = await running('restart')
+  const before = await b.api.events(id, ({ type }) => type === 'tool-call')
+  await cluster.stop('immediate')
+  try {
+    finish() // its result has to wait for the database
+    const metrics = await a.api.call('GET', '/v1/health')
+    assert.equal(metrics.status, 200, 'the daemon answers without its database')
+  } finally {
+    await cluster.start()
+  }
+  const events = await sameEverywhere([a, b], id, turnId)
+  assert.deepEqual(events.slice(0, before.length), before)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  assert.ok(!types(events).includes('taken-over'))
+  assert.deepEqual(rig.effects(), ['restart'])
+})
+
+test('10: a tail at another daemon goes on when the connections for hints are ended', LIMIT, async () => {
+  const { id } = await a.api.session()
+  const tail = b.api.events(id)
+  const turnId = await a.api.prompt(id, 'talk')
+  await b.api.events(id, ({ type }) => type === 'text-delta')
+  await query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' OR query LIKE 'SELECT pg_notify(%'",
+  )
+  const events = await sameEverywhere([a, b], id, turnId)
+  assert.deepEqual(await tail, events)
+})
+
+test('29: no connections are left: turns go on, and a new daemon says why it does not start', LIMIT, async () => {
+  const { id, turnId, finish } = await running('crowded')
+  const taken: pg.Client[] = []
+  try {
+    await eventually('no connection is left', async () => {
+      const client = new pg.Client({ connectionString: cluster.url() })
+      client.on('error', () => undefined)
+      try {
+        await client.connect()
+      } catch {
+        return true
+      }
+      taken.push(client)
+      return false
+    })
+    const place = await rig.daemon('late', LONG).then(
+      () => 'started',
+      (error: unknown) => String(error),
+    )
+    assert.match(place, /database does not answer/)
+    finish()
+    await eventually('the turn has ended', async () => (await a.api.turn(turnId)).state === 'finished')
+  } finally {
+    await Promise.all(taken.map((client) => client.end()))
+  }
+  await sameEverywhere([a, b], id, turnId)
+})
+
+const BOUNCER = '/usr/sbin/pgbouncer'
+const skip = existsSync(BOUNCER) ? false : 'PgBouncer is not installed here (Debian: apt-get install pgbouncer)'
+
+describe('side by side', { concurrency: true }, () => {
+  test(
+    "33: the database's disk is full: the turn waits, prompts get 507, and everything goes on afterwards",
+    LIMIT,
+    async () => {
+      const { id, turnId, finish } = await running('full')
+      const idle = await a.api.session()
+      await query(`CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`)
+      const sessions = [id, idle.id].map((each) => `'${each}'`).join()
+      await query(`CREATE TRIGGER is_full BEFORE INSERT ON events FOR EACH ROW
+    WHEN (NEW.session_id IN (${sessions})) EXECUTE FUNCTION is_full()`)
+      try {
+        finish()
+        await eventually(
+          'the turn is parked, if only in memory',
+          async () => (await a.api.turn(turnId)).state === 'parked',
+        )
+        const refused = await a.api.call('POST', `/v1/sessions/${idle.id}/turns`, { prompt: 'talk' })
+        assert.deepEqual([refused.status, refused.json['category']], [507, 'journal_full'])
+      } finally {
+        await query('DROP FUNCTION is_full() CASCADE')
+      }
+      const events = await sameEverywhere([a, b], id, turnId)
+      assert.equal(events.at(-1)?.type, 'turn-end')
+      assert.equal(rig.effects().filter((line) => line === 'full').length, 1)
+    },
+  )
+
+  test('34: a slow database slows turns down, and costs no owner', LIMIT, async () => {
+    const slow = await rig.proxied('slow', LONG)
+    slow.toStore.delayMs = 200
+    const { id } = await slow.api.session()
+    const turnId = await slow.api.prompt(id, 'talk')
+    const events = await sameEverywhere([a, b], id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.ok(!types(events).includes('taken-over'))
+    slow.toStore.delayMs = 0
+    await slow.program.stop()
+  })
+
+  test("21: a daemon whose clock is ten minutes fast, or slow, writes the fleet's time", LIMIT, async () => {
+    const loaded = { NODE_OPTIONS: `--import=${new URL('../../test/kit/skewed-clock.mjs', import.meta.url).href}` }
+    const clock = async (): Promise<number> =>
+      Number((await query('SELECT extract(epoch FROM clock_timestamp()) AS at'))[0]?.['at'])
+    await Promise.all(
+      [600_000, -600_000].map(async (skewMs) => {
+        const skewed = await rig.daemon(`skewed by ${skewMs}`, LONG, { ...loaded, SKEW_MS: String(skewMs) })
+        const from = await clock()
+        const { id } = await skewed.api.session()
+        const turnId = await skewed.api.prompt(id, 'talk')
+        const events = await sameEverywhere([a, skewed], id, turnId)
+        const to = await clock()
+        for (const { at } of events) {
+          const seconds = Date.parse(at) / 1_000
+          assert.ok(seconds > from - 60 && seconds < to + 60, `${at} is not the fleet's time`)
+        }
+        assert.ok(!types(events).includes('taken-over'))
+        await skewed.program.stop()
+      }),
+    )
+  })
+
+  test('28: behind PgBouncer in transaction mode, daemons work as usual', { ...LIMIT, skip }, async (t) => {
+    const port = await closedPort()
+    const config = join(folder, 'pgbouncer.ini')
+    writeFileSync(join(folder, 'users.txt'), '"postgres" ""\n', { mode: 0o644 })
+    writeFileSync(
+      config,
+      `[databases]\n* = host=127.0.0.1 port=${cluster.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = trust\nauth_file = ${join(folder, 'users.txt')}\npool_mode = transaction\ndefault_pool_size = 10\nignore_startup_parameters = extra_float_digits\n`,
+      { mode: 0o644 },
+    )
+    const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+    const bouncer = new Program(BOUNCER, [config], user)
+    t.after(() => bouncer.kill('SIGKILL'))
+    const through = ['--store', `postgres://postgres@127.0.0.1:${port}/postgres`, ...LONG]
+    const [c, d] = await Promise.all(['c', 'd'].map((name) => rig.daemon(name, through)))
+    assert.ok(c !== undefined && d !== undefined)
+    const { id } = await c.api.session(inShared)
+    const turnId = await d.api.prompt(id, 'bounced')
+    await eventually('the command runs', () => rig.effects().includes('bounced'))
+    writeFileSync(join(rig.workspace, 'bounced'), '')
+    const events = await sameEverywhere([a, c, d], id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    const cancelled = await running('cancelled')
+    assert.equal((await d.api.call('POST', `/v1/turns/${cancelled.turnId}/cancel`)).status, 202)
+    await sameEverywhere([a, c, d], cancelled.id, cancelled.turnId)
+    await Promise.all([c.program.stop(), d.program.stop()])
+  })
+})
