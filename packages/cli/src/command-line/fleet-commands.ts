@@ -1,9 +1,10 @@
 /** The commands and flags of daemons that share a store. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { StoreOptions } from '../commands/store.ts'
 import type { Context } from '../context.ts'
 import type { EnrollOptions } from '../commands/enroll.ts'
-import { boxCount, collect, milliseconds } from './flags.ts'
+import type { FleetOptions } from '../commands/fleet.ts'
+import { boxCount, collect, milliseconds, wholeNumber } from './flags.ts'
 
 export type AddCommand = <O extends object>(
   spec: string,
@@ -54,14 +55,27 @@ export function addFleetCommands(command: AddCommand): void {
       return runnersCommand(context, args)
     },
   )
-  command<EnrollOptions>(
-    'fleet <action>',
-    'enroll: a code with which a runner joins once',
+  command<EnrollOptions & FleetOptions>(
+    'fleet [action]',
+    'try a fleet on this machine, and break it; enroll: a code with which a runner joins',
     async (context, options, args) => {
-      const { enrollCommand } = await import('../commands/enroll.ts')
-      return enrollCommand(context, options, args)
+      if (args.length > 0) {
+        const { enrollCommand } = await import('../commands/enroll.ts')
+        return enrollCommand(context, options, args)
+      }
+      const { fleetCommand } = await import('../commands/fleet.ts')
+      return fleetCommand(context, options)
     },
   )
+    .option('--script <words>', 'do this without a person: "k1 3s m2 p"')
+    .option('--turns <count>', 'how many scripted turns to start', wholeNumber, 12)
+    .option('--store <url>', 'an empty PostgreSQL database, instead of one that it starts itself')
+    .addOption(
+      new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices([
+        'bwrap',
+        'process',
+      ]),
+    )
     .option('--fleet-key-file <file>', "the fleet's key (default: [fleet] keyFile)")
     .option('--valid-ms <ms>', 'how long the code is valid (default: an hour)', milliseconds)
   command<StoreOptions>(

@@ -49,7 +49,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall runners drop 0198c2a4-91e0        it is gone for good: its sessions move to other runners',
   ],
   daemons: ['breakfall daemons', 'breakfall daemons drain daemon-1           it hands over its sessions'],
-  fleet: ['breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE'],
+  fleet: [
+    'breakfall fleet                           three daemons, two runners, PostgreSQL: break them with keys',
+    "breakfall fleet --script 'k1 3s m2 p'     the same without a person; ends with what the checker found",
+    'breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE',
+  ],
   gateway: [
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --port 4000',
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',

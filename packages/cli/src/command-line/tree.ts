@@ -145,6 +145,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .option('--open', 'open the console in your browser, or print its address')
       .option('--quiet', 'log only parked turns and problems')
       .addOption(new Option('--demo', 'take faults from the process that started it').hideHelp())
+      .addOption(new Option('--until-input-ends', 'end when standard input closes').hideHelp())
       .addOption(new Option('--until-idle', 'end when standard input closes and the work is done').hideHelp()),
   )
 

@@ -1,4 +1,5 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the configured one. */
+import { once } from 'node:events'
 import { startDaemon, type UnfinishedTurn } from '@breakfall/daemon'
 import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
@@ -33,6 +34,8 @@ export type UpOptions = RunnerFlags & {
   readonly gateway?: boolean
   /** It belongs to a demo. */
   readonly demo?: boolean
+  /** It belongs to a local fleet. */
+  readonly untilInputEnds?: boolean
   /** It belongs to a run. */
   readonly untilIdle?: boolean
 }
@@ -122,7 +125,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     await openConsole(new DaemonClient({ url, token: daemon.token }), { out, browse: config.childEnv })
   try {
     if (isOwned) await Promise.race([stopped, untilIdle(daemon, () => out.data({ event: 'staying' }))])
-    else await Promise.race([stopped, demo?.ended ?? stopped])
+    else await Promise.race([stopped, demo?.ended ?? stopped, options.untilInputEnds === true ? inputEnds() : stopped])
   } finally {
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
     await gateway?.close()
@@ -132,6 +135,9 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   if (!out.json) out.say(stoppedMessage(runner !== null && config.runner.kind === 'local'))
   return EXIT_CODES.finished
 }
+
+/** Whoever started this daemon has ended. */
+const inputEnds = (): Promise<unknown> => once(process.stdin.resume(), 'close')
 
 /** What an `up --resume` recovers at its start. */
 export const SCOPES = { interrupted: 'interrupted', all: 'all', none: 'requested' } as const

@@ -1,0 +1,120 @@
+/** `breakfall fleet`: a whole fleet on this machine, to be broken by keys or by a script. It ends with what the checker found. */
+import { EXIT_CODES } from '@breakfall/faults'
+import type { Context } from '../context.ts'
+import { actionOf, type FleetAction, KEYS_HELP, nameOf, needsNumber, parseScript } from '../fleet/actions.ts'
+import { checkedLine, isKept } from '../fleet/check.ts'
+import { LocalFleet } from '../fleet/local-fleet.ts'
+import { tableLines } from '../fleet/table.ts'
+import { untilSignal } from '../process/until-signal.ts'
+import { chosenIsolation } from '../rehearsal/rehearse.ts'
+import type { Output } from '../render/output.ts'
+
+export type FleetOptions = {
+  readonly script?: string
+  readonly store?: string
+  readonly turns: number
+  readonly isolation?: 'bwrap' | 'process'
+}
+
+export async function fleetCommand({ out, config }: Context, options: FleetOptions): Promise<number> {
+  const script = options.script === undefined ? undefined : parseScript(options.script)
+  out.surviveClosedStdout()
+  const stopped = untilSignal()
+  const isolation = chosenIsolation(options.isolation, 'this fleet', out)
+  const { store, turns } = options
+  const steps = script === undefined ? STEPS_WATCHED : STEPS_SCRIPTED
+  const setUp = { env: config.childEnv, isolation, store, turns, steps }
+  await using fleet = await LocalFleet.start(setUp, (what) => out.say(what))
+  if (out.json) out.data({ event: 'listening', url: fleet.url, pid: process.pid, members: fleet.pids })
+  const act = async (action: FleetAction): Promise<void> => {
+    if (out.json) out.data({ event: 'action', action: nameOf(action) })
+    else fleet.note(nameOf(action))
+    await fleet.act(action)
+  }
+  const stopDrawing = out.json ? () => undefined : startDrawing(fleet, out)
+  try {
+    if (script === undefined) await Promise.race([stopped, pressed(act, fleet)])
+    else
+      for (const action of script) {
+        if (action.do === 'quit') break
+        await act(action)
+      }
+    fleet.note('repairing everything and waiting for the turns to end')
+    const checked = await fleet.end()
+    const isGood = isKept(checked)
+    await stopDrawing()
+    if (out.json) out.result({ outcome: isGood ? 'finished' : 'failed', ...checked })
+    else out.line(out.style(isGood ? 'green' : 'red', checkedLine(checked)))
+    return isGood ? EXIT_CODES.finished : EXIT_CODES.failed
+  } finally {
+    await stopDrawing()
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const REDRAW_MS = 500
+const STEPS_WATCHED = 60 // a person needs time to press keys
+const STEPS_SCRIPTED = 8
+const CTRL_C = '\x03'
+
+/** Redraws the table in place on a terminal; elsewhere prints what changes in its note. */
+function startDrawing(fleet: LocalFleet, out: Output): () => Promise<void> {
+  let drawn = 0
+  let isOver = false
+  let last = ''
+  const draw = async (): Promise<void> => {
+    const view = await fleet.view()
+    if (!out.isTerminal) {
+      if (view.note !== last) out.line(view.note)
+      last = view.note
+      return
+    }
+    const help = KEYS_HELP.map((line) => out.style('dim', line.slice(0, out.columns - 1)))
+    const lines = [...tableLines(view, out.columns - 1), ...help]
+    if (drawn > 0) out.eraseLines(drawn)
+    out.line(lines.join('\n'))
+    drawn = lines.length
+  }
+  let drawing: Promise<void> | undefined
+  const redraw = (): Promise<void> => {
+    drawing ??= draw().finally(() => (drawing = undefined))
+    return drawing
+  }
+  const timer = setInterval(() => void redraw(), REDRAW_MS)
+  return async () => {
+    if (isOver) return
+    isOver = true
+    clearInterval(timer)
+    await drawing
+    await redraw()
+  }
+}
+
+/** Acts on keys until `q`. Without a keyboard, until a signal. */
+function pressed(act: (action: FleetAction) => Promise<void>, fleet: LocalFleet): Promise<void> {
+  const { stdin } = process
+  if (!stdin.isTTY) return new Promise(() => undefined)
+  return new Promise((resolve) => {
+    let word = ''
+    const onKeys = (data: Buffer): void => {
+      for (const key of data.toString()) {
+        word = needsNumber(key) ? key : word + key
+        const action = actionOf(word)
+        if (action === undefined && needsNumber(word)) continue
+        word = ''
+        if (action?.do === 'quit' || key === CTRL_C) {
+          stdin.off('data', onKeys)
+          stdin.setRawMode(false)
+          stdin.pause()
+          return resolve()
+        }
+        if (action !== undefined)
+          act(action).catch((error: unknown) => fleet.note(error instanceof Error ? error.message : String(error)))
+      }
+    }
+    stdin.setRawMode(true)
+    stdin.on('data', onKeys)
+    stdin.resume()
+  })
+}

@@ -1,0 +1,292 @@
+/** A whole fleet on this machine: PostgreSQL, three daemons, two runners, a balancer and a scripted model; everything in one folder. */
+import { randomBytes } from 'node:crypto'
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { TcpProxy } from '@breakfall/chaos'
+import { DaemonClient } from '@breakfall/client'
+import { Fault, sleep } from '@breakfall/faults'
+import type { Env } from '../config/env.ts'
+import { makeScratch } from '../rehearsal/scratch.ts'
+import { withoutBreakfall } from '../rehearsal/rehearse.ts'
+import { DAEMONS, type FleetAction, RUNNERS } from './actions.ts'
+import { type Checked, check } from './check.ts'
+import { type FrontDoor, openFrontDoor } from './front-door.ts'
+import { Member } from './member.ts'
+import { type LocalPostgres, startPostgres } from './postgres.ts'
+import type { FleetView } from './table.ts'
+import { eventsAt, type FollowedTurn, startTurn } from './turns.ts'
+
+export type LocalFleetOptions = {
+  readonly env: Env
+  readonly isolation: 'bwrap' | 'process'
+  /** An empty database to use instead of our own PostgreSQL. */
+  readonly store?: string | undefined
+  readonly turns: number
+  /** Commands of each turn. */
+  readonly steps: number
+}
+
+const LEASE_MS = 3_000
+const BACK_MS = 2 * LEASE_MS // a killed daemon comes back after others have taken over
+const CHUNK_MS = 30
+const END_MS_MAX = 300_000
+
+type Daemon = { readonly member: Member; readonly toStore: TcpProxy; isCut: boolean }
+
+export class LocalFleet implements AsyncDisposable {
+  readonly #stack: AsyncDisposableStack
+  readonly #options: LocalFleetOptions
+  readonly #postgres: LocalPostgres | undefined
+  readonly #front: FrontDoor
+  readonly #client: DaemonClient
+  readonly #token: string
+  readonly #daemons: readonly Daemon[]
+  readonly #runners: readonly Member[]
+  readonly #turns: FollowedTurn[] = []
+  readonly #returning = new Set<Promise<void>>()
+  readonly #ending = new AbortController()
+  #note = ''
+
+  static async start(options: LocalFleetOptions, say: (what: string) => void): Promise<LocalFleet> {
+    await using started = new AsyncDisposableStack()
+    const chaos = await import('@breakfall/chaos')
+    const folder = makeScratch('fleet')
+    started.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+    say('starting PostgreSQL')
+    const postgres = options.store === undefined ? await startPostgres(shared(folder)) : undefined
+    if (postgres !== undefined) started.defer(() => postgres.stop())
+    const model = await chaos.startRehearsalModel({ chunkDelayMs: CHUNK_MS })
+    started.defer(() => model.close())
+    const token = randomBytes(24).toString('base64url')
+    const keyFile = join(folder, 'fleet.key')
+    writeFileSync(keyFile, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600 })
+    const env = {
+      ...withoutBreakfall(options.env),
+      BREAKFALL_MODEL_BASE_URL: `${new URL(model.url).origin}/v1`,
+      BREAKFALL_MODEL_NAME: `rehearsal/steps-${options.steps}`,
+      BREAKFALL_MODEL_PROFILE: 'generic',
+    }
+    const loose = options.isolation === 'process' ? ['--allow-isolation', 'process'] : []
+    const store = new URL(options.store ?? postgres?.url ?? '')
+    const daemons: Daemon[] = []
+    for (let nr = 1; nr <= DAEMONS; nr += 1) {
+      const toStore = await chaos.startTcpProxy({
+        upstream: { host: store.hostname, port: Number(store.port === '' ? 5432 : store.port) },
+      })
+      started.defer(() => toStore.close())
+      const stateDir = join(folder, `daemon-${nr}`)
+      mkdirSync(stateDir, { mode: 0o700 })
+      writeFileSync(join(stateDir, 'daemon.token'), `${token}\n`, { mode: 0o600 })
+      const url = new URL(store)
+      url.hostname = '127.0.0.1'
+      url.port = String(toStore.port)
+      const args = ['up', '--json', '--quiet', '--until-input-ends', '--port', '0', '--state-dir', stateDir]
+      args.push('--store', url.href, '--name', `daemon ${nr}`, '--lease-ms', String(LEASE_MS))
+      const member = new Member(`daemon ${nr}`, [...args, '--fleet-key-file', keyFile, ...loose], env)
+      started.defer(() => member.stop())
+      daemons.push({ member, toStore, isCut: false })
+    }
+    say(`starting ${DAEMONS} daemons`)
+    await Promise.all(daemons.map(({ member }) => member.start()))
+    const front = await openFrontDoor(() =>
+      daemons.flatMap(({ member: { url } }) => (url === undefined ? [] : portIn(url))),
+    )
+    started.defer(() => front.close())
+    const runners = Array.from({ length: RUNNERS }, (_, at) => {
+      const args = ['runner', '--json', '--port', '0', '--state-dir', join(folder, `runner-${at + 1}`), ...loose]
+      args.push('--join', front.url, '--fleet-key-file', keyFile, '--idle-exit-ms', '120000')
+      const member = new Member(`runner ${at + 1}`, args, env, 'joined') // daemons place no box before that
+      started.defer(() => member.stop())
+      return member
+    })
+    say(`starting ${RUNNERS} runners`)
+    await Promise.all(runners.map((runner) => runner.start()))
+    const fleet = new LocalFleet(started.move(), options, { postgres, front, token, daemons, runners })
+    await Promise.all(Array.from({ length: options.turns }, () => fleet.#newTurn()))
+    return fleet
+  }
+
+  constructor(
+    stack: AsyncDisposableStack,
+    options: LocalFleetOptions,
+    parts: {
+      postgres: LocalPostgres | undefined
+      front: FrontDoor
+      token: string
+      daemons: readonly Daemon[]
+      runners: readonly Member[]
+    },
+  ) {
+    this.#stack = stack
+    this.#options = options
+    this.#postgres = parts.postgres
+    this.#front = parts.front
+    this.#token = parts.token
+    this.#daemons = parts.daemons
+    this.#runners = parts.runners
+    this.#client = new DaemonClient({ url: parts.front.url, token: parts.token })
+  }
+
+  get url(): string {
+    return this.#front.url
+  }
+
+  get pids(): Readonly<Record<string, number | null>> {
+    const members = [...this.#daemons.map(({ member }) => member), ...this.#runners]
+    return Object.fromEntries(members.map(({ name, pid }) => [name, pid]))
+  }
+
+  note(text: string): void {
+    this.#note = text
+  }
+
+  /** Resolves when it is done; what comes back later, such as a killed daemon, does so by itself. */
+  async act(action: FleetAction): Promise<void> {
+    switch (action.do) {
+      case 'wait':
+        return pause(action.ms)
+      case 'restart-database':
+        return this.#postgres?.restart()
+      case 'new-turn':
+        return this.#newTurn()
+      case 'quit':
+        return
+      case 'kill-runner':
+      case 'move':
+        return this.#actOnRunner(action.do, action.which)
+      case 'kill':
+      case 'stop':
+      case 'drain':
+      case 'cut':
+        return this.#actOnDaemon(action.do, action.which)
+    }
+  }
+
+  async view(): Promise<FleetView> {
+    const [sessions, runners] = await Promise.all([
+      this.#client.sessions().catch(() => []), // no daemon answers now
+      this.#client.runners().then(
+        (list) => list.runners,
+        () => [],
+      ),
+    ])
+    const known = new Map(sessions.map((session) => [session.id, session]))
+    const runnerNames = new Map(
+      runners.map(({ runnerId, url }) => [
+        runnerId,
+        this.#runners.find((member) => member.url !== undefined && portIn(member.url)[0] === portIn(url)[0])?.name ??
+          runnerId,
+      ]),
+    )
+    return {
+      url: this.#front.url,
+      database: this.#postgres === undefined ? 'your own' : this.#postgres.isRunning() ? 'up' : 'down',
+      daemons: this.#daemons.map(({ member, isCut }) => ({
+        name: member.name,
+        pid: member.pid,
+        state: stateOf(member, isCut),
+        detail: `${sessions.filter(({ owner }) => owner?.name === member.name).length} turns`,
+      })),
+      runners: this.#runners.map((member) => ({
+        name: member.name,
+        pid: member.pid,
+        state: stateOf(member, false),
+        detail: member.url ?? '',
+      })),
+      turns: this.#turns.map((turn, at) => {
+        const session = known.get(turn.sessionId)
+        const runner = session?.runnerId ?? ''
+        return turn.line(at + 1, { owner: session?.owner?.name ?? '', runner: runnerNames.get(runner) ?? runner })
+      }),
+      note: this.#note,
+    }
+  }
+
+  /** Repairs what was broken, waits for the turns, and compares what every daemon says. */
+  async end(): Promise<Checked> {
+    this.#ending.abort()
+    await Promise.all(this.#returning)
+    for (const daemon of this.#daemons) {
+      daemon.member.thaw()
+      if (daemon.isCut) await daemon.toStore.up()
+      daemon.isCut = false
+    }
+    await Promise.all([...this.#daemons.map(({ member }) => member), ...this.#runners].map((member) => member.start()))
+    const enough = new AbortController()
+    const tooLong = pause(END_MS_MAX, undefined, { signal: enough.signal }).then(() => {
+      throw new Fault('deadline_exceeded', { error: 'Turns of the fleet did not end within five minutes.' })
+    })
+    tooLong.catch(() => undefined) // aborted, or the race has it
+    try {
+      await Promise.race([Promise.all(this.#turns.map(({ ended }) => ended)), tooLong])
+      const clients = this.#daemons.flatMap(({ member: { url } }) =>
+        url === undefined ? [] : [new DaemonClient({ url, token: this.#token })],
+      )
+      const reading = this.#turns.map(({ sessionId }) =>
+        Promise.all(clients.map((client) => eventsAt(client, sessionId))),
+      )
+      return check(await Promise.race([Promise.all(reading), tooLong]))
+    } finally {
+      enough.abort()
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort()
+    await Promise.all(this.#returning)
+    await this.#stack.disposeAsync()
+  }
+
+  // ---- details ----
+
+  async #newTurn(): Promise<void> {
+    this.#turns.push(await startTurn(this.#client, this.#options))
+  }
+
+  async #actOnDaemon(what: 'kill' | 'stop' | 'drain' | 'cut', which: number): Promise<void> {
+    const daemon = this.#daemons[which - 1]
+    if (daemon === undefined) return
+    const { member, toStore } = daemon
+    if (what === 'stop') return member.isFrozen ? member.thaw() : member.freeze()
+    if (what === 'cut') {
+      daemon.isCut = !daemon.isCut
+      return daemon.isCut ? toStore.down() : toStore.up()
+    }
+    if (what === 'kill') await member.kill()
+    else await member.stop()
+    this.#comesBack(member, BACK_MS)
+  }
+
+  async #actOnRunner(what: 'kill-runner' | 'move', which: number): Promise<void> {
+    const runner = this.#runners[which - 1]
+    if (runner === undefined) return
+    if (what === 'kill-runner') await runner.kill()
+    else await runner.stop()
+    this.#comesBack(runner, 0) // at another port: it chooses a free one
+  }
+
+  /** As a service manager would do. */
+  #comesBack(member: Member, afterMs: number): void {
+    const back = (async () => {
+      await sleep(afterMs, this.#ending.signal)
+      await member.start()
+    })()
+      .catch((error: unknown) => this.note(error instanceof Error ? error.message : String(error)))
+      .finally(() => this.#returning.delete(back))
+    this.#returning.add(back)
+  }
+}
+
+// ---- details ----
+
+/** A folder that the user of PostgreSQL can enter. */
+function shared(folder: string): string {
+  chmodSync(folder, 0o711)
+  return join(folder, 'postgres')
+}
+
+const portIn = (url: string): readonly number[] => [Number(new URL(url).port)]
+
+const stateOf = (member: Member, isCut: boolean): string =>
+  !member.isRunning ? 'gone' : member.isFrozen ? 'frozen' : isCut ? 'cut off' : 'up'

@@ -1,0 +1,111 @@
+/** A daemon or a runner of a local fleet: a child process that can be killed, frozen and started again in its folder. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { Fault } from '@breakfall/faults'
+import { startArguments } from '../process/self.ts'
+
+const START_MS_MAX = 60_000
+const STOP_MS_MAX = 10_000
+
+export class Member {
+  readonly name: string
+  readonly #args: readonly string[]
+  readonly #env: Readonly<Record<string, string | undefined>>
+  readonly #startsWith: 'listening' | 'joined'
+  #child: ChildProcess | undefined
+  #url: string | undefined
+  #isFrozen = false
+
+  /** `startsWith`: the event that says that it has started. */
+  constructor(
+    name: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string | undefined>>,
+    startsWith: 'listening' | 'joined' = 'listening',
+  ) {
+    this.#startsWith = startsWith
+    this.name = name
+    this.#args = args
+    this.#env = env
+  }
+
+  get pid(): number | null {
+    return this.isRunning ? (this.#child?.pid ?? null) : null
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen && this.isRunning
+  }
+
+  /** Where it listens, while it runs. */
+  get url(): string | undefined {
+    return this.isRunning ? this.#url : undefined
+  }
+
+  /** Starts it, unless it runs. */
+  async start(): Promise<void> {
+    if (this.isRunning) return
+    this.#isFrozen = false
+    this.#url = undefined
+    const child = spawn(process.execPath, [...startArguments(), ...this.#args], {
+      stdio: ['pipe', 'pipe', 'pipe'], // it ends when its standard input does: with us
+      env: this.#env,
+    })
+    this.#child = child
+    child.stdin.on('error', () => undefined) // it was killed
+    let said = ''
+    child.stderr.on('data', (bytes: Buffer) => (said = (said + bytes.toString()).slice(-4_000)))
+    await new Promise<void>((resolve, reject) => {
+      const failed = (): void => {
+        clearTimeout(timer)
+        reject(new Fault('process_failed', { error: `${this.name} did not start.`, errorRaw: said }))
+      }
+      const timer = setTimeout(failed, START_MS_MAX)
+      child.once('error', failed)
+      child.once('exit', failed)
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const [, event, url] = /^\{"event":"(listening|joined)"(?:.*?"url":"([^"]+)")?/.exec(line) ?? []
+        if (event === 'listening') this.#url = url
+        if (event !== this.#startsWith) return
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+  }
+
+  /** As an operator stops it: it hands its turns over. */
+  async stop(): Promise<void> {
+    this.thaw()
+    const timer = setTimeout(() => this.#child?.kill('SIGKILL'), STOP_MS_MAX)
+    await this.#end('SIGTERM')
+    clearTimeout(timer)
+  }
+
+  freeze(): void {
+    if (!this.isRunning) return
+    this.#isFrozen = true
+    this.#child?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#isFrozen = false
+    if (this.isRunning) this.#child?.kill('SIGCONT')
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child
+    if (child === undefined || !this.isRunning) return
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    await ended
+  }
+}

@@ -1,0 +1,66 @@
+/** The pure parts of `breakfall fleet`: its words, its table and its checker. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SessionEvent } from '@breakfall/wire'
+import { actionOf, needsNumber, parseScript } from '../src/fleet/actions.ts'
+import { check, checkedLine, isKept } from '../src/fleet/check.ts'
+import { tableLines } from '../src/fleet/table.ts'
+
+test('a script is a list of words, and a wrong one is named before anything starts', () => {
+  assert.deepEqual(parseScript(' k1 3s m2  p 250ms'), [
+    { do: 'kill', which: 1 },
+    { do: 'wait', ms: 3_000 },
+    { do: 'move', which: 2 },
+    { do: 'restart-database' },
+    { do: 'wait', ms: 250 },
+  ])
+  for (const wrong of ['k4', 'k', 'r3', 'x', 'p1', '3m'])
+    assert.throws(() => parseScript(`k1 ${wrong}`), /is not an action/)
+  assert.deepEqual(parseScript(''), [])
+})
+
+test('a key that needs a number waits for it', () => {
+  assert.equal(actionOf('k'), undefined)
+  assert.deepEqual(['k', 's', 't', 'c', 'r', 'm'].map(needsNumber), [true, true, true, true, true, true])
+  assert.equal(needsNumber('p'), false)
+})
+
+const at = '2026-01-01T00:00:00.000Z'
+const envelope = (seq: number) => ({ seq, sessionId: 's', turnId: 't', at })
+
+/** As far as the checker looks at it. */
+function turn(text: string): SessionEvent[] {
+  const events = [
+    { ...envelope(1), type: 'step-start', step: 1, model: 'm' },
+    { ...envelope(2), type: 'taken-over', epoch: 2 },
+    { ...envelope(3), type: 'text-delta', step: 1, attempt: 1, part: 0, text },
+    { ...envelope(4), type: 'turn-error', category: 'cancelled', fault: undefined },
+  ]
+  return JSON.parse(JSON.stringify(events))
+}
+
+test('the checker counts gaps, differences between daemons and turns that did not run everything once', () => {
+  const good = 'All 8 steps ran, each once and in order.'
+  const whole = check([[turn(good), turn(good)]])
+  assert.deepEqual([whole.exact, whole.takeovers, whole.gaps, whole.differing, whole.events], [1, 1, 0, 0, 4])
+  assert.equal(isKept(whole), false, 'the turn did not finish')
+  assert.equal(check([[turn('Step 3 is wrong.')]]).exact, 0)
+  assert.equal(check([[turn(good).filter(({ seq }) => seq !== 2)]]).gaps, 2)
+  assert.equal(check([[turn(good), turn(good).slice(0, 3)]]).differing, 1)
+  assert.match(checkedLine(whole), /^0 of 1 turns finished · 1 takeovers/)
+})
+
+test('the table fits the terminal', () => {
+  const view = {
+    url: 'http://127.0.0.1:1',
+    database: 'up',
+    daemons: [{ name: 'daemon 1', pid: 12, state: 'up', detail: '1 turns' }],
+    runners: [{ name: 'runner 1', pid: null, state: 'gone', detail: '' }],
+    turns: [{ nr: 1, state: 'asking', owner: 'daemon 1', epoch: '', runner: '', steps: '1/8', takeovers: 0 }],
+    note: 'x'.repeat(200),
+  }
+  const lines = tableLines(view, 60)
+  assert.ok(lines.every((line) => line.length <= 60))
+  assert.ok(lines.some((line) => /^daemon 1 +12 +up +1 turns$/.test(line)))
+  assert.ok(lines.some((line) => /^runner 1 +- +gone$/.test(line)))
+})
