@@ -51,12 +51,13 @@ import { SessionKeys } from './providers/session-keys.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
 import { OutsideTools } from './outside/outside-tools.ts'
 import { isConfigured, isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
+import { findRunner } from './runner/find-runner.ts'
 import { joinedRunners, type RunnerFleet } from './runner/runner-fleet.ts'
 import { Runners } from './runner/runners.ts'
 import { Secrets } from './secrets.ts'
 import type { SystemView } from './system.ts'
 import { watching } from './watching.ts'
-import { openStore, passwordsIn, sharedStore } from './store/open-store.ts'
+import { openStore, passwordsIn, sharedStore, shownName } from './store/open-store.ts'
 import type { Store } from './store/store.ts'
 
 const { version } = manifest
@@ -136,7 +137,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       }),
       boundary: 'daemon',
       hosts,
-      headers: store.isShared ? { [DAEMON_HEADER]: store.lease.name } : {},
+      headers: { [DAEMON_HEADER]: shownName(store) },
       authorize: (req) => {
         const grant = door.grantOf(bearerToken(req))
         if (grant === undefined) throw new Fault('unauthorized')
@@ -158,7 +159,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     log.info({ url }, 'listening')
     boxReleases.start()
     retention.start()
-    await fleet.start(options.publicUrl ?? url)
+    await fleet.start(options.publicUrl ?? url, parts.configHash())
     let closing: Promise<void> | undefined
     const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
       boxReleases.close()
@@ -217,6 +218,8 @@ type Parts = {
   /** Claims nothing more, and lets every turn come to a stop. */
   readonly handOver: () => Promise<void>
   readonly fleet: Fleet
+  /** Differs between daemons with different configurations. */
+  readonly configHash: () => string
   readonly countSockets: (count: () => number) => void
 }
 
@@ -226,6 +229,7 @@ async function assemble(
 ): Promise<Parts> {
   const { limits, secrets, log, store } = given
   const { stateDir, now = () => store.now(), dice = Math.random, failpoint = () => undefined } = options
+  let isDraining = false
   let isClosing = false
   let sockets = (): number => 0
   const endpoint: RunnerEndpoint = new RunnerEndpoint({
@@ -299,6 +303,7 @@ async function assemble(
     secrets,
     agent: () => config.last.agent ?? {},
     isRunnerHere: () => isOnThisMachine(config.last.runner) && (!store.isShared || isConfigured(config.last.runner)),
+    isDraining: () => isDraining,
     isClosing: () => isClosing,
   }
   const engine = new Engine(ports, (session) => {
@@ -337,8 +342,12 @@ async function assemble(
     onError: (err) => log.warn({ err }, 'a watch could not be served'),
   })
   const handOver = async (): Promise<void> => {
-    isClosing = true
+    const drainMs = options.store?.drainMs ?? 0
+    isDraining = true
+    isClosing = drainMs === 0
     await fleet.drain()
+    if (drainMs > 0) await within(engine.allSettled(), drainMs) // turns come to the end of their step
+    isClosing = true
     for (const session of loader.all) session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
   }
   const fleet = new Fleet({ ports, engine, sessions, log, onDrain: () => void handOver() })
@@ -368,9 +377,10 @@ async function assemble(
       const { name, baseUrl } = (await config.read()).model
       return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
     },
-    isClosing: () => isClosing,
+    isClosing: () => isDraining,
     handOver,
     fleet,
+    configHash: () => config.fingerprint(runnerFleet?.key?.mark),
     countSockets: (count) => {
       sockets = count
     },
@@ -386,14 +396,4 @@ const NO_CONSOLE = { reason: 'This daemon serves no console. Start one with "bre
 function writeDaemonFile(stateDir: string, fields: object): void {
   const content = { ...fields, pid: process.pid, version }
   writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify(content), { mode: 0o600 })
-}
-
-async function findRunner(runner: Runners, log: Logger): Promise<{ url: string; runnerId: string } | undefined> {
-  try {
-    const { address } = await runner.connect(null, 0, AbortSignal.timeout(30_000))
-    return { url: address.url, runnerId: address.runnerId }
-  } catch (err) {
-    log.warn({ err }, 'the runner is not reachable yet')
-    return undefined
-  }
 }

@@ -41,10 +41,10 @@ export class Fleet {
     this.#unlisten = ports.store.lease.on((change) => this.#changed(change))
   }
 
-  async start(url: string): Promise<void> {
+  async start(url: string, configHash: string): Promise<void> {
     const { ports } = this.#parts
     if (!ports.store.isShared) return
-    await ports.store.lease.announce({ url, places: PLACES_MAX })
+    await ports.store.lease.announce({ url, configHash, places: PLACES_MAX })
     this.#inboxes.start()
     this.#claims.start()
   }

@@ -51,6 +51,12 @@ export class ConfigReader {
     return fingerprintOf(runner, tokens)
   }
 
+  /** Tells daemons apart that do not have the same configuration. Reveals nothing about it. */
+  fingerprint(...more: readonly unknown[]): string {
+    const { model, providers, agent, mcp, tools } = this.#last
+    return fingerprintOf(model, providers, agent, mcp, tools, more).slice(0, 16)
+  }
+
   #learn(): void {
     this.#secrets.set(secretsIn(this.#last))
   }

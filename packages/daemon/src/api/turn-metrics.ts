@@ -1,6 +1,7 @@
 /** Metrics of turns that are under way: how long the first word takes, what waits for what, and how much of their budgets is left. */
 import { LIMITS, type Policy } from '@breakfall/faults'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
+import { within } from '@breakfall/supervisor'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Store } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'
@@ -61,14 +62,15 @@ export function budgetsLeft({ turn, policy }: DrivenTurn): Readonly<Record<Budge
 /** For `/metrics`, which answers also while the store is away. */
 export async function parkedCategories(store: Pick<Store, 'listSessions'>): Promise<readonly string[] | undefined> {
   try {
-    const { rows } = await store.listSessions({ states: ['parked', 'needs'], limit: PARKED_MAX })
-    return rows.flatMap(({ turn }) => (turn?.parked == null ? [] : [turn.parked.category]))
+    const page = await within(store.listSessions({ states: ['parked', 'needs'], limit: PARKED_MAX }), PARKED_MS)
+    return page?.rows.flatMap(({ turn }) => (turn?.parked == null ? [] : [turn.parked.category]))
   } catch {
     return undefined // counted again at the next request
   }
 }
 
 const PARKED_MAX = 10_000 // more need a query of their own
+const PARKED_MS = 500 // a store that is away answers after ten seconds, and whoever scrapes does not wait that long
 
 // ---- details, in the order they are used above ----
 

@@ -66,7 +66,7 @@ export class Engine {
     drive.done = this.#loop(session, drive).finally(() => {
       this.#drives.delete(session)
       // Work that arrived while the loop was ending would otherwise wait forever.
-      if (!this.#ports.isClosing() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
+      if (!this.#ports.isDraining() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
       else this.#onRest(session)
     })
   }
@@ -83,7 +83,7 @@ export class Engine {
 
   async #loop(session: LiveSession, drive: Drive): Promise<void> {
     while (!session.isLost) {
-      if (this.#ports.isClosing()) return this.#handOver(session, drive)
+      if (this.#mustHandOver(session)) return this.#handOver(session, drive)
       if (!hasWork(session)) return
       session.clearInterrupt()
       const deadline = this.#deadlineTimer(session)
@@ -96,6 +96,13 @@ export class Engine {
         clearTimeout(deadline)
       }
     }
+  }
+
+  /** At once if the daemon closes, and at the end of the step while it drains. */
+  #mustHandOver({ fold: { turn } }: LiveSession): boolean {
+    if (this.#ports.isClosing()) return true
+    const isInStep = turn !== null && (turn.answer.isAnswering || turn.calls.some(({ result }) => result === null))
+    return this.#ports.isDraining() && (!isInStep || turn?.parked != null)
   }
 
   async #advance(session: LiveSession, drive: Drive): Promise<Performed> {

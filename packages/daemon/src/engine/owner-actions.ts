@@ -5,7 +5,17 @@
  * I2  What another daemon asked for and its outcome are one commit: it happened and is answered, or neither.
  */
 import { Fault, isFault } from '@breakfall/faults'
-import { type SessionEvent, type Turn, turnCreateSchema, type TurnReceipt, type TurnResume } from '@breakfall/wire'
+import {
+  type SessionEvent,
+  type SessionPatch,
+  sessionPatchSchema,
+  type Turn,
+  type TurnApprove,
+  turnApproveSchema,
+  turnCreateSchema,
+  type TurnReceipt,
+  type TurnResume,
+} from '@breakfall/wire'
 import { newId } from '@breakfall/wire/node'
 import { within } from '@breakfall/supervisor'
 import { z } from 'zod'
@@ -13,6 +23,7 @@ import type { CommandRow } from '../store/sharing.ts'
 import type { CancelRequest, SessionRow, Store } from '../store/store.ts'
 import { accepted, type PromptRequest, titled } from './accept-prompt.ts'
 import { hashOf, receiptOf } from './answers.ts'
+import { approvalDrafts } from './approval.ts'
 import { answered, refused } from './asking.ts'
 import { skipBackOff } from './back-off.ts'
 import { checkSessionBox } from './box.ts'
@@ -132,6 +143,28 @@ export class OwnerActions {
     return session.turn(turnId) ?? view
   }
 
+  /** Changes the title at once, and the model and its provider for the next turn. */
+  async change(session: LiveSession, { title, ...request }: SessionPatch, command?: CommandRow): Promise<void> {
+    await session.admission.run(async () => {
+      const bound = await this.#ports.providers.bind(session.id, request, session.data)
+      const named = title == null ? title : this.#ports.secrets.scrub(title)
+      const data = { ...session.data, ...bound, ...(named === undefined ? {} : { title: named }) }
+      const done = command === undefined ? {} : outcomeOf(command, session.id)
+      await session.transact(() => ({ drafts: [], data, ...done }))
+    })
+  }
+
+  /** Answers a call that waits for an approval; the turn continues. */
+  async approve(session: LiveSession, view: Turn, approval: TurnApprove, command?: CommandRow): Promise<Turn> {
+    const turnId = view.id
+    await this.#loader.recover(session.id)
+    const done = command === undefined ? {} : outcomeOf(command, turnId)
+    await session.transact((fold) => ({ drafts: approvalDrafts(fold, turnId, approval), ...done })) // I2
+    session.wake()
+    this.#engine.drive(session)
+    return session.turn(turnId) ?? view
+  }
+
   /** Removes a session that is being deleted and that this daemon owns, with its box and everything that runs in it. */
   async remove(row: SessionRow): Promise<void> {
     const live = this.#loader.peek(row.id)
@@ -154,9 +187,11 @@ export class OwnerActions {
       const asked: unknown = JSON.parse(command.body)
       if (command.kind === 'delete') return await this.remove(session.row)
       if (command.kind === 'prompt') return void (await this.prompt(session, promptOf(asked), command.key, command))
-      const { turnId, cancel } = askedSchema.parse(asked)
+      if (command.kind === 'change') return await this.change(session, changeSchema.parse(asked).patch, command)
+      const { turnId, cancel, approval } = askedSchema.parse(asked)
       const view = session.turn(turnId) ?? (await this.#turn(turnId))
       if (cancel !== undefined) return void (await this.cancel(session, view, cancel, command))
+      if (approval !== undefined) return void (await this.approve(session, view, approval, command))
       const turn = await this.resume(view, {})
       await session.transact(() => ({ drafts: [], ...outcomeOf(command, turn.id) }))
     } catch (thrown) {
@@ -199,8 +234,11 @@ function promptOf(asked: unknown): PromptRequest {
 /** A prompt that another daemon accepted for us, with its caller's span. */
 const forwardedSchema = turnCreateSchema.extend({ traceparent: z.string().optional() })
 
+const changeSchema = z.object({ patch: sessionPatchSchema })
+
 const askedSchema = z.object({
   turnId: z.string(),
+  approval: turnApproveSchema.optional(),
   cancel: z
     .object({
       actor: z.enum(['user', 'client_lost', 'deadline', 'shutdown', 'superseded']),

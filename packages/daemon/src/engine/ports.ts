@@ -59,6 +59,8 @@ export type Ports = {
   readonly onChange: (sessionId: string) => void
   /** Does nothing, except in tests that kill the process at a named point. */
   readonly failpoint: (name: string) => void
+  /** True once the daemon hands over: it accepts nothing more, and turns end their step here and continue elsewhere. */
+  readonly isDraining: () => boolean
   /** True once the daemon is shutting down: turns are handed over instead of driven. */
   readonly isClosing: () => boolean
 }

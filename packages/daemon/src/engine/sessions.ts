@@ -26,10 +26,10 @@ import {
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor'
+import type { CommandKind } from '../store/sharing.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import type { PromptRequest } from './accept-prompt.ts'
-import { approvalDrafts } from './approval.ts'
 import { checkBox } from './box.ts'
 import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
@@ -144,18 +144,16 @@ export class Sessions {
   }
 
   /** Changes the title at once, and the model and its provider for the next turn. */
-  async change(id: string, { title, ...request }: SessionPatch): Promise<Session> {
+  async change(id: string, patch: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
-    return this.#owned(id, (session) => this.#changeOwned(session, { title, ...request }))
-  }
-
-  async #changeOwned(session: LiveSession, { title, ...request }: SessionPatch): Promise<Session> {
-    const { id } = session
-    return session.admission.run(async () => {
-      const bound = await this.#ports.providers.bind(id, request, session.data)
-      await session.setData({ ...bound, ...(title === undefined ? {} : { title: this.#clean(title) }) })
-      return this.get(id)
-    })
+    const done = await this.#loader.use(id, (session) => this.#actions.change(session, patch))
+    if (done === undefined) notFound('session')
+    if (done === 'owned') {
+      // A key stays in the memory of the daemon that was given it: it must not pass through the store.
+      if (patch.provider?.apiKey !== undefined) throw new Fault('session_busy', { facts: { name: id } })
+      await this.#ask(id, 'change', { patch: { ...patch, ...this.#cleanTitle(patch) } }, ASK_MS)
+    }
+    return this.get(id)
   }
 
   async list(query: SessionQuery): Promise<SessionList> {
@@ -260,13 +258,7 @@ export class Sessions {
     const done = await this.#loader.use(view.sessionId, () => this.#actions.resume(view, { provider }))
     if (done === undefined) notFound('session')
     if (done !== 'owned') return done
-    const command = {
-      id: newId(),
-      sessionId: view.sessionId,
-      kind: 'resume',
-      body: JSON.stringify({ turnId }),
-    } as const
-    await this.#asking.ask(command, RESUME_MS)
+    await this.#ask(view.sessionId, 'resume', { turnId }, RESUME_MS)
     return this.turn(turnId)
   }
 
@@ -274,20 +266,15 @@ export class Sessions {
   async approve(turnId: string, request: TurnApprove): Promise<Turn> {
     const view = await this.turn(turnId)
     if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
-    return this.#owned(view.sessionId, (session) => this.#approveOwned(session, view, request))
-  }
-
-  async #approveOwned(session: LiveSession, view: Turn, request: TurnApprove): Promise<Turn> {
-    const turnId = view.id
-    await this.#loader.recover(session.id)
-    const answer = {
+    const approval = {
       ...request,
-      reason: request.reason === undefined ? undefined : this.#ports.secrets.scrub(request.reason),
+      ...(request.reason === undefined ? {} : { reason: this.#clean(request.reason) ?? '' }),
     }
-    await session.transact((fold) => ({ drafts: approvalDrafts(fold, turnId, answer) })) // I2
-    session.wake()
-    this.#engine.drive(session)
-    return session.turn(turnId) ?? view
+    const done = await this.#loader.use(view.sessionId, (session) => this.#actions.approve(session, view, approval))
+    if (done === undefined) notFound('session')
+    if (done !== 'owned') return done
+    await this.#ask(view.sessionId, 'approve', { turnId, approval }, ASK_MS)
+    return this.turn(turnId)
   }
 
   /**
@@ -332,16 +319,17 @@ export class Sessions {
 
   // ---- details, in the order they are used above ----
 
-  /** Only for what cannot be asked of another owner. */
-  async #owned<T>(id: string, work: (session: LiveSession) => Promise<T>): Promise<T> {
-    const done = await this.#loader.use(id, work)
-    if (done === undefined) notFound('session')
-    if (done === 'owned') throw new Fault('session_busy', { facts: { name: id } })
-    return done
+  /** Another daemon owns the session: asks it, and waits for its answer. */
+  #ask(sessionId: string, kind: CommandKind, body: object, waitMs: number): Promise<unknown> {
+    return this.#asking.ask({ id: newId(), sessionId, kind, body: JSON.stringify(body) }, waitMs)
+  }
+
+  #cleanTitle({ title }: SessionPatch): Pick<SessionPatch, 'title'> {
+    return title === undefined ? {} : { title: this.#clean(title) }
   }
 
   #refuseWhileClosing(): void {
-    if (this.#ports.isClosing()) throw new Fault('shutting_down')
+    if (this.#ports.isDraining()) throw new Fault('shutting_down')
     if (!this.#ports.gate.isOpen)
       throw new Fault('journal_unreachable', { errorRaw: 'the lease of this daemon may run out', retryAfterMs: 1_000 })
   }

@@ -1,4 +1,5 @@
 /** Opens the store that the options name. PostgreSQL's client is only loaded by daemons that use it. */
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { redact } from '@breakfall/faults'
 import type { DaemonOptions } from '../options.ts'
@@ -20,6 +21,10 @@ export async function openStore(
 export function sharedStore({ store }: DaemonOptions, { lease: { bootId, name } }: Store): SharedStoreView | undefined {
   return store === undefined ? undefined : { store: redact(store.url), bootId, name }
 }
+
+/** Who answers, in a header: a name may have characters that no header can. */
+export const shownName = ({ isShared, lease }: Store): string =>
+  encodeURI(isShared ? lease.name : hostname()).replaceAll('%20', ' ')
 
 export const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>
   urls

@@ -69,7 +69,7 @@ export type Hints = {
   watch(sessionId: string): () => void
 }
 
-export type CommandKind = 'prompt' | 'cancel' | 'resume' | 'delete' | 'change' | 'approve' | 'release'
+export type CommandKind = 'prompt' | 'cancel' | 'resume' | 'delete' | 'change' | 'approve'
 
 /** A request for the owner of a session, by a daemon that does not own it. */
 export type NewCommand = {

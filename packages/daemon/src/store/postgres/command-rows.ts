@@ -94,7 +94,7 @@ LEFT JOIN commands c ON c.session_id = h.session_id AND c.outcome IS NULL`
 const OPEN_OF_OWNER = `${OPEN} WHERE h.owner = $1 AND h.asked > h.seen ORDER BY h.session_id, c.nr`
 const OPEN_OF_SESSIONS = `${OPEN} WHERE h.session_id = ANY ($1::uuid[]) AND h.asked > h.seen ORDER BY h.session_id, c.nr`
 
-const KINDS: readonly CommandKind[] = ['prompt', 'cancel', 'resume', 'delete', 'change', 'approve', 'release']
+const KINDS: readonly CommandKind[] = ['prompt', 'cancel', 'resume', 'delete', 'change', 'approve']
 
 const commandOf = (row: Row): CommandRow => ({
   id: textIn(row, 'id'),

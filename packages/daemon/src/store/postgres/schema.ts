@@ -106,7 +106,7 @@ CREATE TABLE commands (
   id uuid PRIMARY KEY,
   session_id uuid NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
   nr int NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('prompt', 'cancel', 'resume', 'delete', 'change', 'approve', 'release')),
+  kind text NOT NULL CHECK (kind IN ('prompt', 'cancel', 'resume', 'delete', 'change', 'approve')),
   body text NOT NULL,
   key text,
   request_hash text,
