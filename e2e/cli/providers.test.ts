@@ -186,11 +186,12 @@ test(
   async (t) => {
     await using desk = await Desk.start()
     const missing = join(desk.place.home, 'no-such-folder')
-    desk.config(`[providers.work]\nbaseUrl = "${desk.model.url}"\n[box]\nmounts = [${JSON.stringify(missing)}]\n`)
+    const provider = `[providers.work]\nbaseUrl = "${desk.model.url}"\n`
+    desk.config(provider)
     const bareCommand = (...args: string[]) => desk.command(args, { bare: true, input: `${FIRST}\n` })
     for (const [args, says] of [
       [['login', 'wrok'], /There is no provider "wrok" in your config\.toml, only work; nothing was stored/],
-      [['run', '--model', 'wrok/any', 'hi'], /There is no provider "wrok" for the model wrok\/any/],
+      [['run', '--model', 'wrok/any', 'hi'], /There is no provider "wrok" for the model wrok\/any, only work,/],
       [['run', '--isolation', 'process', '--mount', '/usr', '--model', 'work/any', 'hi'], /\/usr cannot be read-only/],
     ] as const) {
       const { code, stderr } = await bareCommand(...args)
@@ -198,6 +199,10 @@ test(
       assert.match(stderr, says)
       assert.ok(!stderr.includes(FIRST))
     }
+    desk.config(`${provider}[box]\nmounts = [${JSON.stringify(missing)}]\n`)
+    const refused = await bareCommand('run', '--model', 'work/any', 'hi')
+    assert.equal(refused.code, 2)
+    assert.match(refused.stderr, /There is no folder .*no-such-folder, which \[box\] mounts in your config\.toml names/)
     const doctor = await bareCommand('doctor')
     assert.equal(doctor.code, 1)
     assert.match(doctor.lines.join('\n'), /no-such-folder is in \[box\] mounts, but there is no such folder/)

@@ -18,6 +18,7 @@ import { childDaemonFor } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
 import { isContinuing, modelFlag, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { readPrompt } from '../run/prompt.ts'
+import { refuseMounts } from '../run/mounts.ts'
 import { RunDaemon } from '../run/run-daemon.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
@@ -41,7 +42,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const { out, interrupt, config, options } = context
   const folder = currentFolder()
   checkFolder(folder, context)
-  refuseUnenforceable(context)
+  refuseMounts(context)
   const theirs = await interrupt.unlessInterrupted(findDaemon(config))
   const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
   if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
@@ -77,18 +78,6 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     },
     out,
   )
-}
-
-/** Level "process" mounts nothing: a command could write where only reading was meant. */
-function refuseUnenforceable(context: RunContext): void {
-  const { options, config } = context
-  if (isContinuing(context) || (options.isolation ?? config.runner.isolation) !== 'process') return
-  const mount = runMounts(context).findLast(({ mode }) => mode === 'ro')
-  if (mount === undefined) return
-  const given = config.box.mounts.some(({ path }) => path === mount.path) ? '[box] mounts' : '--mount'
-  throw new Fault('invalid_request', {
-    error: `Without a sandbox (level "process"), ${mount.path} cannot be read-only: commands see your whole machine. Omit it from ${given}, or write ${mount.path}:rw to allow that`,
-  })
 }
 
 function grantFolders(context: RunContext, folder: string): void {

@@ -82,7 +82,6 @@ export function refuseUnusable(key: KeySource): void {
   if (problem === undefined) return
   throw new Fault('invalid_request', {
     message: { happened: `${problem.what}.`, action: 'Nothing started.', advice: `${problem.fix}.` },
-    errorRaw: `${key.apiKeyVariable ?? 'the stored key'}: its value is not shown`,
   })
 }
 

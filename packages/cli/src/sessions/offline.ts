@@ -34,11 +34,11 @@ export class OfflineViewer implements SessionViewer, Disposable {
   }
 
   session(id: string): Promise<Session> {
-    return found('session', this.#journal?.session(id))
+    return found(`session ${id}`, this.#journal?.session(id))
   }
 
   turn(id: string): Promise<Turn> {
-    return found('turn', this.#journal?.turn(id))
+    return found(`turn ${id}`, this.#journal?.turn(id))
   }
 
   /** The events in the journal. Then it ends, because no daemon adds to them. */
@@ -64,6 +64,6 @@ const notLive = <T extends object>(record: T): T => ({ ...record, live: false })
 
 function found<T extends object>(what: string, record: T | undefined): Promise<T> {
   return record === undefined
-    ? Promise.reject(new Fault('not_found', { facts: { name: `such ${what}` } }))
+    ? Promise.reject(new Fault('not_found', { facts: { name: what } }))
     : Promise.resolve(notLive(record))
 }

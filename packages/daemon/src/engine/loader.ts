@@ -325,8 +325,8 @@ export class SessionLoader {
 }
 
 /** For requests that only the owner can serve. */
-export function ours(session: LiveSession | 'owned' | undefined): LiveSession {
-  if (session === undefined) throw new Fault('not_found', { facts: { name: 'such session' } })
+export function ours(session: LiveSession | 'owned' | undefined, id: string): LiveSession {
+  if (session === undefined) throw new Fault('not_found', { facts: { name: `session ${id}` } })
   if (session !== 'owned') return session
   throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'another daemon owns the session' })
 }

@@ -132,7 +132,7 @@ export class OwnerActions {
     const turnId = view.id
     const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
     const isUnowned = view.live === false
-    const session = ours(await this.#loader.recover(view.sessionId))
+    const session = ours(await this.#loader.recover(view.sessionId), view.sessionId)
     if (provider !== undefined && session.fold.turn !== null)
       this.#ports.providers.bring(session.id, session.fold.turn, provider)
     const isResumed =

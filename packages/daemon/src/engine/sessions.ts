@@ -147,7 +147,7 @@ export class Sessions {
   async change(id: string, patch: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
     const done = await this.#loader.use(id, (session) => this.#actions.change(session, patch))
-    if (done === undefined) notFound('session')
+    if (done === undefined) notFound('session', id)
     if (done === 'owned') {
       // A key stays in the memory of the daemon that was given it: it must not pass through the store.
       if (patch.provider?.apiKey !== undefined) throw new Fault('session_busy', { facts: { name: id } })
@@ -172,7 +172,7 @@ export class Sessions {
       const got = JSON.stringify(cursor.slice(0, 50))
       throw invalidRequest([{ field: 'cursor', expected: 'the "next" of an earlier page', got }])
     }
-    if ((await this.#store.getSession(id)) === undefined) notFound('session')
+    if ((await this.#store.getSession(id)) === undefined) notFound('session', id)
     const rows = await this.#store.listTurns(id, { before: cursor, limit: TURNS_PAGE_MAX + 1 })
     const turns: Turn[] = []
     for (const row of rows.slice(0, TURNS_PAGE_MAX)) turns.push(await this.#turnView(row))
@@ -181,7 +181,7 @@ export class Sessions {
   }
 
   async get(id: string): Promise<Session> {
-    return this.viewOf((await this.#store.getSession(id)) ?? notFound('session'))
+    return this.viewOf((await this.#store.getSession(id)) ?? notFound('session', id))
   }
 
   /** Undefined: there is no such session. */
@@ -204,24 +204,24 @@ export class Sessions {
 
   /** All of an exec's output, from the runner. */
   async output(request: OutputRequest): Promise<OutputAnswer> {
-    const row = (await this.#store.getSession(request.sessionId)) ?? notFound('session')
+    const row = (await this.#store.getSession(request.sessionId)) ?? notFound('session', request.sessionId)
     return storedOutput(this.#ports, this.#loader.peek(row.id)?.row ?? row, request)
   }
 
   /** What a reader of the session's events needs. */
   async view(id: string): Promise<SessionReading> {
-    return (await this.#loader.view(id)) ?? notFound('session')
+    return (await this.#loader.view(id)) ?? notFound('session', id)
   }
 
   /** The session in memory, with the right to write it. */
   async own(id: string): Promise<LiveSession> {
-    return ours(await this.#loader.own(id))
+    return ours(await this.#loader.own(id), id)
   }
 
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
     const done = await this.#loader.use(id, (session) => this.#actions.prompt(session, request, key))
-    if (done === undefined) notFound('session')
+    if (done === undefined) notFound('session', id)
     if (done !== 'owned') return done
     const known = key === undefined ? undefined : await this.#store.getKey(id, key)
     if (known !== undefined) return receiptOf(known, promptHash(request))
@@ -231,7 +231,7 @@ export class Sessions {
   }
 
   async turn(turnId: string): Promise<Turn> {
-    return this.#turnView((await this.#store.getTurn(turnId)) ?? notFound('turn'))
+    return this.#turnView((await this.#store.getTurn(turnId)) ?? notFound('turn', turnId))
   }
 
   /** Asks a turn to end. `isOver`: it had ended before. */
@@ -241,7 +241,7 @@ export class Sessions {
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
     const done = await this.#loader.use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
-    if (done === undefined) notFound('session')
+    if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     const body = JSON.stringify({ turnId, cancel })
     await this.#asking.submit({ id: newId(), sessionId: view.sessionId, kind: 'cancel', body })
@@ -256,7 +256,7 @@ export class Sessions {
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
     const done = await this.#loader.use(view.sessionId, () => this.#actions.resume(view, { provider }))
-    if (done === undefined) notFound('session')
+    if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     await this.#ask(view.sessionId, 'resume', { turnId }, RESUME_MS)
     return this.turn(turnId)
@@ -271,7 +271,7 @@ export class Sessions {
       ...(request.reason === undefined ? {} : { reason: this.#clean(request.reason) ?? '' }),
     }
     const done = await this.#loader.use(view.sessionId, (session) => this.#actions.approve(session, view, approval))
-    if (done === undefined) notFound('session')
+    if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     await this.#ask(view.sessionId, 'approve', { turnId, approval }, ASK_MS)
     return this.turn(turnId)
@@ -282,7 +282,7 @@ export class Sessions {
    * that has not ended.
    */
   async delete(id: string, { ifEnded = false }: { readonly ifEnded?: boolean } = {}): Promise<void> {
-    const row = (await this.#store.getSession(id)) ?? notFound('session')
+    const row = (await this.#store.getSession(id)) ?? notFound('session', id)
     const { state, turnId } = this.viewOf(row)
     if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
     if (this.#store.isShared) return this.#deleteShared(id)
@@ -313,7 +313,7 @@ export class Sessions {
 
   /** Releases the box of an idle session now. False if it is in use, has none, or its runner cannot be reached. */
   async release(id: string): Promise<boolean> {
-    if ((await this.#store.getSession(id)) === undefined) notFound('session')
+    if ((await this.#store.getSession(id)) === undefined) notFound('session', id)
     return this.#boxReleases.release(id)
   }
 
@@ -376,6 +376,6 @@ export class Sessions {
   }
 }
 
-function notFound(what: string): never {
-  throw new Fault('not_found', { facts: { name: `such ${what}` } })
+function notFound(what: string, id: string): never {
+  throw new Fault('not_found', { facts: { name: `${what} ${id}` } })
 }
