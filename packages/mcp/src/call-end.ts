@@ -40,7 +40,7 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
   if (UnauthorizedError.isInstance(thrown)) return refused('mcp_auth_failed', 'it asks for credentials')
   if (ProtocolError.isInstance(thrown)) {
     const { message } = thrown
-    if (!call.isSent) return refused('mcp_protocol_error', message.slice(0, DETAIL_CHARS))
+    if (!call.isSent) return refused('mcp_protocol_error', messageOf(thrown))
     return { kind: 'answered', isError: true, text: message }
   }
   if (!call.isSent) return refused(away, messageOf(thrown))
@@ -79,8 +79,9 @@ const ABOUT_THE_LINE: ReadonlySet<SdkErrorCode> = new Set([
 
 const DETAIL_CHARS = 300
 
-const messageOf = (thrown: unknown): string =>
-  (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, DETAIL_CHARS)
+/** On one line: the SDK's messages contain indented JSON. */
+export const messageOf = (thrown: unknown): string =>
+  (thrown instanceof Error ? thrown.message : String(thrown)).replace(/\s+/g, ' ').slice(0, DETAIL_CHARS)
 
 /** A server that answers 4xx has refused the request. After a 5xx, nobody knows what happened behind a proxy. */
 function httpEnd(thrown: InstanceType<typeof SdkHttpError>, callee: Callee): CallEnd {

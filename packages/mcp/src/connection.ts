@@ -167,8 +167,12 @@ export class Connection {
   async #relist(limits: { readonly timeout: number; readonly signal?: AbortSignal }): Promise<void> {
     const { name, config, onTools } = this.#options
     if (this.#client.getServerCapabilities()?.tools === undefined) return onTools(this.#list) // it offers something else
+    const { unusable } = this.#options.tap
+    unusable.clear()
     const { tools } = await this.#client.listTools(undefined, { ...limits, cacheMode: 'refresh' })
-    this.#list = toolsOf(name, tools, config)
+    const list = toolsOf(name, tools, config)
+    const refused = [...unusable].map((tool) => ({ tool, because: 'its definition is not MCP' }))
+    this.#list = { tools: list.tools, refused: [...list.refused, ...refused] }
     onTools(this.#list)
   }
 

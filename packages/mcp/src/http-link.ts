@@ -13,6 +13,7 @@ import {
   UnauthorizedError,
 } from '@modelcontextprotocol/client'
 import { boundedFetch } from './bounded-fetch.ts'
+import { messageOf } from './call-end.ts'
 import { dice, isoNow, systemNow } from './clock.ts'
 import { Connection } from './connection.ts'
 import { Bearer } from './login/bearer.ts'
@@ -202,7 +203,7 @@ export class HttpLink implements Link {
       const response = { status: thrown.status, body: thrown.data['text'] }
       return classify(thrown, { ...context, response })
     }
-    const detail = thrown instanceof Error ? thrown.message.slice(0, 300) : String(thrown)
+    const detail = messageOf(thrown)
     if (SdkError.isInstance(thrown) && thrown.code === SdkErrorCode.InvalidResult)
       return new Fault('mcp_protocol_error', { cause: thrown, facts: { ...this.#callee, detail } })
     const fault = classify(thrown, context)

@@ -9,7 +9,7 @@
 import type { Fault } from '@breakfall/faults'
 import { type ChildEvent, supervise, type Supervised, within } from '@breakfall/supervisor'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
-import { isTimeout, isWrongAnswer } from './call-end.ts'
+import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
 import { Connection } from './connection.ts'
@@ -223,7 +223,7 @@ export class StdioLink implements Link {
       this.#failedHandshakes += 1
       if (known === undefined) this.#guess = this.#guess === undefined ? { kind: 'legacy' } : undefined // I3
       else if (isWrong || this.#failedHandshakes > 1) eras.forget(config)
-      const why = thrown instanceof Error ? thrown.message.slice(0, 300) : String(thrown)
+      const why = messageOf(thrown)
       if (isWrong) this.#fail(`its handshake failed: ${why}`)
       else if (!pipe.isOver && (await within(pipe.over, EXIT_MS)) === undefined) this.#child.fail(why) // I4
       return false

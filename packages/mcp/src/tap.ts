@@ -4,8 +4,15 @@
  *
  * I1  A request gets at most one response. Second answers and answers to nobody are counted and dropped.
  * I2  A call counts as sent from just before it is handed to the transport.
+ * I3  One tool that is not MCP does not hide the others: the client, which accepts all or none, never sees it.
  */
-import type { JSONRPCMessage, MessageExtraInfo, Transport, TransportSendOptions } from '@modelcontextprotocol/client'
+import {
+  isSpecType,
+  type JSONRPCMessage,
+  type MessageExtraInfo,
+  type Transport,
+  type TransportSendOptions,
+} from '@modelcontextprotocol/client'
 
 /** Where a call's key travels, so that a server that knows it can recognise a repetition. */
 export const CALL_KEY = 'io.breakfall/call'
@@ -31,6 +38,8 @@ export class Tap implements Transport {
   stray = 0
   /** A server that was taken for one of 2025, because it started slowly, knows `server/discover` after all. */
   hasAnsweredLate = false
+  /** Tools in the server's lists that are not MCP. */
+  readonly unusable = new Set<string>()
   readonly #inner: Transport
   readonly #sent = new Map<string | number, Sent>()
   readonly #probes = new Set<string | number>()
@@ -137,10 +146,23 @@ export class Tap implements Transport {
       else exchange.reject(Object.assign(new Error(message.error.message), { code: message.error.code }))
       return
     }
+    if (sent.method === 'tools/list' && 'result' in message) return this.onmessage?.(this.#usable(message), extra)
     const task = sent.call !== undefined && 'result' in message ? taskIn(message.result) : undefined
     if (task === undefined || sent.call === undefined) return this.onmessage?.(message, extra)
     sent.call.task = task
     this.#fail(id, 'the server runs this call as a task')
+  }
+
+  /** I3 */
+  #usable<T extends { readonly result: Record<string, unknown> }>(message: T): T {
+    const { tools } = message.result
+    if (!Array.isArray(tools)) return message
+    const listed: readonly unknown[] = tools
+    const usable = listed.filter((tool) => isSpecType.Tool(tool))
+    if (usable.length === listed.length) return message
+    for (const tool of listed.filter((entry) => !isSpecType.Tool(entry)).slice(0, UNUSABLE_MAX))
+      this.unusable.add(isRecord(tool) && typeof tool['name'] === 'string' ? tool['name'].slice(0, 100) : '?')
+    return { ...message, result: { ...message.result, tools: usable } }
   }
 
   /** Without this, the client would wait for its whole time limit. */
@@ -165,6 +187,8 @@ export class Tap implements Transport {
     this.onclose?.()
   }
 }
+
+const UNUSABLE_MAX = 100
 
 /** The shape that the SDK's client takes for a local process: there, silence after the era probe means a server of 2025. */
 export class StdioTap extends Tap {

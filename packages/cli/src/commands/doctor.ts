@@ -46,7 +46,7 @@ export async function doctor(
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
     ...checkProviders(config.providers, config.childEnv),
-    ...(await checkMcp(config.outside, config.childEnv)),
+    ...(await checkMcp(config.outside, config.childEnv, daemon.mcp ?? [])),
     ...(await each(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),
     )),

@@ -1,12 +1,28 @@
-/** The doctor's view of the MCP servers: whether their commands can be run, and whether their variables are set. */
+/**
+ * The doctor's view of the MCP servers: how they are in the running daemon; without one, whether their commands can be run and
+ * their variables are set.
+ */
 import { preflight } from '@breakfall/supervisor'
+import type { McpList } from '@breakfall/wire'
 import type { OutsideSetting } from '../config/outside.ts'
 import type { Env } from '../config/env.ts'
 import type { Finding } from './finding.ts'
 
-export async function checkMcp({ mcp, unset }: OutsideSetting, env: Env): Promise<readonly Finding[]> {
+type McpStatus = McpList['servers'][number]
+
+/** `running`: as the daemon has them. */
+export async function checkMcp(
+  { mcp, unset }: OutsideSetting,
+  env: Env,
+  running: readonly McpStatus[],
+): Promise<readonly Finding[]> {
   const findings: Finding[] = []
   for (const [name, { command, cwd, url }] of Object.entries(mcp)) {
+    const status = running.find((server) => server.name === name)
+    if (status !== undefined) {
+      findings.push(stateFinding(status))
+      continue
+    }
     const missing = unset.filter(({ server }) => server === name).map(({ variable }) => variable)
     if (missing.length > 0) {
       const fix = `set ${missing.join(', ')}`
@@ -22,4 +38,14 @@ export async function checkMcp({ mcp, unset }: OutsideSetting, env: Env): Promis
     }
   }
   return findings
+}
+
+// ---- details ----
+
+function stateFinding({ name, state, tools, era, error }: McpStatus): Finding {
+  const found = `${name}: ${state}`
+  if (state === 'ready') return { check: 'mcp', verdict: 'ok', found: `${found}, ${tools} tools, MCP of ${era ?? '?'}` }
+  const why = error === undefined ? '' : `; ${error}`
+  const fix = `breakfall mcp logs ${name}; then breakfall mcp restart ${name}`
+  return { check: 'mcp', verdict: state === 'failed' ? 'bad' : 'warn', found: `${found}${why}`, fix }
 }

@@ -2,6 +2,7 @@
 import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
+import type { McpList } from '@breakfall/wire'
 import { z } from 'zod'
 import { unusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
@@ -12,14 +13,18 @@ import { firstListedModel, listModels, unreachableFault } from '../model/list.ts
 import type { Finding } from './finding.ts'
 import { boxesFinding } from './storage.ts'
 
-export async function checkDaemon(config: ResolvedConfig): Promise<{ finding: Finding; url?: string }> {
+export async function checkDaemon(
+  config: ResolvedConfig,
+): Promise<{ finding: Finding; url?: string; mcp?: McpList['servers'] }> {
   const check = 'daemon'
   try {
     const found = await findDaemon(config)
     if (found === undefined) return { finding: { check, verdict: 'ok', found: 'not running; a run starts its own' } }
     const { address } = found
-    await oneShotClient(address).sessionPage({ limit: 1 }) // unlike the health check, this needs the token
-    return { finding: { check, verdict: 'ok', found: `answers at ${address.url}` }, url: address.url }
+    const client = oneShotClient(address)
+    await client.sessionPage({ limit: 1 }) // unlike the health check, this needs the token
+    const { servers } = await client.mcpServers()
+    return { finding: { check, verdict: 'ok', found: `answers at ${address.url}` }, url: address.url, mcp: servers }
   } catch (error) {
     return { finding: { check, verdict: 'bad', found: sentenceOf(error) } }
   }

@@ -10,7 +10,8 @@
  * with progress every 100 ms. grows: each start has another schema for `act`. no-tool: the second start has no `act`.
  * strict: exits on any request before `initialize`. exits: ends at once with code 7.
  * wrong-list: lists tools in a shape that is not MCP. no-tools: offers only prompts. wrong-ids: answers every call under another id.
- * hostile: puts terminal sequences into everything it says.
+ * hostile: puts terminal sequences into everything it says. late, gated: the handshake, or each call, waits until DIARY.go exists.
+ * odd-tool: one of its tools is not MCP.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
@@ -40,9 +41,14 @@ const schema = () => ({
 })
 const tools = () => [
   ...(is('hostile') ? [{ name: `evil${EVIL}`, description: `Evil ${EVIL}.`, inputSchema: schema() }] : []),
+  ...(is('odd-tool') ? [{ name: 'odd', inputSchema: { type: 'string' } }] : []),
   ...(is('no-tool') && starts > 1 ? [] : [{ name: 'act', description: 'Acts.', inputSchema: schema() }]),
   { name: 'look', description: 'Looks.', inputSchema: schema(), annotations: { readOnlyHint: true } },
 ]
+
+const opened = async () => {
+  while (!existsSync(`${diary}.go`)) await new Promise((resolve) => setTimeout(resolve, 10))
+}
 
 const calls = new Map()
 async function call(id, { name, arguments: given = {}, _meta = {} }) {
@@ -56,6 +62,7 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
     process.stderr.write('about to die\n')
     process.exit(3)
   }
+  if (is('gated')) await opened()
   if (is('forks')) {
     const child = spawn('sleep', ['300'], { stdio: 'inherit' })
     note(`child ${child.pid}`)
@@ -81,9 +88,10 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
 }
 
 const lines = createInterface({ input: process.stdin })
-lines.on('line', (line) => {
+lines.on('line', async (line) => {
   const { id, method, params } = JSON.parse(line)
   if (is('silent')) return
+  if (is('late')) await opened()
   switch (method) {
     case 'initialize':
       send({

@@ -13,6 +13,8 @@ export type Diary = {
   readonly pid: () => number
   /** Its next call of `act` or `look` ends the process. */
   readonly dieInNextCall: () => void
+  /** What is `late` or `gated` goes on. */
+  readonly open: () => void
 }
 
 export function badServer(folder: string, ...behaviours: readonly string[]): Diary {
@@ -34,6 +36,7 @@ export function badServer(folder: string, ...behaviours: readonly string[]): Dia
           ?.split(' ')[1],
       ),
     dieInNextCall: () => writeFileSync(`${file}.die`, ''),
+    open: () => writeFileSync(`${file}.go`, ''),
   }
 }
 

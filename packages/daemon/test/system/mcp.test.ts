@@ -123,6 +123,55 @@ test('M5 a server that never answers: the turn starts within the grace, and user
   assert.match(JSON.stringify(model.asked[0]?.messages[0]), /not available now.*- s: it is still starting/s)
 })
 
+test('M5 the tools of a server that starts late join the same turn', async (t) => {
+  const [slow, gated] = [badServer(tempFolder(t), 'late'), badServer(tempFolder(t), 'gated')]
+  const script = inOrder(calls(['mcp__gated__act', { n: 1 }]), calls(['mcp__slow__act', { n: 2 }]), done)
+  const mcp = { slow: slow.config, gated: gated.config }
+  const { api, model } = await start(t, script, mcp, { limits: { mcpGraceMs: 100 } })
+  const state = async (name: string): Promise<string | undefined> => {
+    const { json } = await api.call<{ servers: { name: string; state: string }[] }>('GET', '/v1/mcp')
+    return json.servers.find((server) => server.name === name)?.state
+  }
+  const until = async (name: string): Promise<void> => {
+    while ((await state(name)) !== 'ready') await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  await until('gated')
+  const { id } = await api.session({ tools: ['mcp__slow', 'mcp__gated'] })
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'tool-output')
+  assert.doesNotMatch(JSON.stringify(model.asked[0]?.tools), /mcp__slow/)
+  slow.open()
+  await until('slow')
+  gated.open()
+  const events = await api.ended(id, turnId)
+  assert.deepEqual(ofType(events, 'turn-start')[0]?.missingTools, [{ server: 'slow', because: 'it is still starting' }])
+  assert.match(JSON.stringify(model.asked[1]?.tools), /mcp__slow__act/)
+  assert.deepEqual(
+    ofType(events, 'tool-result').map(({ text }) => text),
+    ['act done 1', 'act done 2'],
+  )
+})
+
+test('M3 a server that dies again and again is usable in the same turn each time', async (t) => {
+  const bad = badServer(tempFolder(t), 'dies-in-call')
+  const rounds = [1, 2, 3, 4].flatMap((n) => [calls(['mcp__s__look', { n }]), calls(['mcp__s__act', { n }])])
+  const inTurn = inOrder(...rounds, done)
+  let asks = 0
+  const script: Script = (asked, request) => {
+    if (asks % 2 === 0 && asks < rounds.length) bad.dieInNextCall()
+    asks += 1
+    return inTurn(asked, request)
+  }
+  const { api, model } = await start(t, script, { s: bad.config })
+  const { events } = await turn(api)
+  assert.deepEqual(
+    ofType(events, 'tool-result').map(({ outcome }) => outcome),
+    [1, 2, 3, 4].flatMap(() => ['unknown', 'ok']),
+  )
+  assert.deepEqual([bad.ran('look'), bad.ran('act'), bad.ran('start')], [4, 4, 5])
+  assert.match(JSON.stringify(model.asked.at(-1)?.tools), /mcp__s__act/)
+})
+
 test('a cancel reaches the server', async (t) => {
   const bad = badServer(tempFolder(t), 'hangs')
   const { api } = await start(t, inOrder(calls(['mcp__s__act', {}]), done), { s: bad.config })

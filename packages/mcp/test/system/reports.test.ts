@@ -60,6 +60,15 @@ test('a server without tools is ready and offers none', LIMIT, async (t) => {
   assert.deepEqual([server.state, server.tools], ['ready', []])
 })
 
+test('one tool that is not MCP is left out with a reason, and the others are offered', LIMIT, async (t) => {
+  const server = start(t, badServer(tempFolder(t), 'odd-tool').config)
+  await server.tried(AbortSignal.timeout(30_000))
+  assert.deepEqual(
+    [server.tools.map(({ tool }) => tool), server.detail.refused],
+    [['act', 'look'], [{ tool: 'odd', because: 'its definition is not MCP' }]],
+  )
+})
+
 test('a server that exits in a call: the fault has its exit code, every time', LIMIT, async (t) => {
   const bad = badServer(tempFolder(t), 'dies-in-call')
   const server = start(t, bad.config)
