@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
 import { boxSchema, execSchema } from '@breakfall/wire'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
-import { nodeProgram } from '../../../test/kit/program.ts'
+import { Program } from '../../../test/kit/program.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
 import { findProgram } from '../src/isolation/find-program.ts'
@@ -162,12 +162,14 @@ export async function asProgram(
   as: { uid?: number; gid?: number } = {},
   inherits: Readonly<Record<number, number>> = {},
   env: Readonly<Record<string, string | undefined>> = process.env,
+  through: readonly string[] = [],
 ): Promise<RunnerProgram> {
   const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   mkdirSync(stateDir, { recursive: true })
   if (as.uid !== undefined) chownSync(stateDir, as.uid, as.gid ?? as.uid)
   const all = ['--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token'), ...flags]
-  const program = nodeProgram(main, all, { cwd: '/', stderr: 'inherit', inherits, env, ...as })
+  const [first = process.execPath, ...more] = [...through, process.execPath, main, ...all]
+  const program = new Program(first, more, { cwd: '/', stderr: 'inherit', inherits, env, ...as })
   const { child } = program
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const { url, runnerId } = await program.listening()
