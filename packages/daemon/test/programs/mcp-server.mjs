@@ -88,7 +88,7 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
 }
 
 const lines = createInterface({ input: process.stdin })
-lines.on('line', async (line) => {
+async function handle(line) {
   const { id, method, params } = JSON.parse(line)
   if (is('silent')) return
   if (is('late')) await opened()
@@ -120,7 +120,8 @@ lines.on('line', async (line) => {
       if (is('strict')) process.exit(1)
       send({ id, error: { code: -32601, message: 'Method not found' } })
   }
-})
+}
+lines.on('line', (line) => void handle(line))
 lines.on('close', () => {
   if (!is('stays')) process.exit(0)
 })
