@@ -42,6 +42,7 @@ export function ParkScar({ park, onPick }: { readonly park: Park; readonly onPic
       class={`scar tone-${needs && isOpen ? 'failed' : 'parked'} ${isOpen ? 'is-open' : ''}`}
       data-seq={park.seq}
       id={`scar-${park.seq}`}
+      data-scar="park"
     >
       <div class="scar-head">
         <button type="button" class="button-row" onClick={onPick}>
@@ -49,7 +50,9 @@ export function ParkScar({ park, onPick }: { readonly park: Park; readonly onPic
         </button>
         <code>{park.fault.category}</code>
       </div>
-      <p class="muted">{park.fault.message?.advice ?? happened(park.fault)}</p>
+      {park.because === 'approval_needed' ? null : (
+        <p class="muted">{park.fault.message?.advice ?? happened(park.fault)}</p>
+      )}
       {park.endedBy === null ? null : (
         <p class="healed">
           <span class="stitch" aria-hidden="true">

@@ -27,8 +27,11 @@ export const CallView = memo(
 
 // ---- details, in the order they are used above ----
 
+const ASKED = { glyph: '▲', tone: 'failed', word: 'waits for you' } as const
+
 function Shown({ call, sessionId, turnId, isReadOnly, onPick }: CallProps): VNode {
-  const { glyph, tone } = OUTCOMES[call.outcome]
+  const isAsked = call.approval?.decision === null && call.outcome === 'running'
+  const { glyph, tone } = isAsked ? ASKED : OUTCOMES[call.outcome]
   const line = reveal(callLine(call))
   return (
     <div
@@ -48,7 +51,7 @@ function Shown({ call, sessionId, turnId, isReadOnly, onPick }: CallProps): VNod
         <code class="what isolate">{line}</code>
         <span class={`badge tone-${tone}`}>
           <span aria-hidden="true">{glyph}</span>
-          <span>{endWord(call)}</span>
+          <span>{isAsked ? ASKED.word : endWord(call)}</span>
         </span>
       </div>
       {call.approval === null ? null : <Approval call={call} turnId={turnId} isReadOnly={isReadOnly} />}

@@ -1,6 +1,6 @@
 /** What a command printed: its first and last lines, how many are between, and the way to all of it. */
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { send } from '../link/api.ts'
 import { ansiLines, type Line } from '../text/ansi.ts'
 import { bytes, number } from '../text/format.ts'
@@ -23,6 +23,7 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
     null,
   )
   const [problem, setProblem] = useState('')
+  const decoder = useRef(new TextDecoder()) // a piece may end in the middle of a character
   const path = (stream: string): string =>
     `/v1/sessions/${encodeURIComponent(sessionId)}/execs/${encodeURIComponent(execId)}/output/${stream}`
   const more = async (): Promise<void> => {
@@ -31,7 +32,7 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
       const response = await send(path('stdout'), { headers: { range: `bytes=${from}-${from + CHUNK_BYTES - 1}` } })
       const chunk = new Uint8Array(await response.arrayBuffer())
       const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
-      const text = new TextDecoder().decode(chunk)
+      const text = decoder.current.decode(chunk, { stream: true })
       setGot({
         text: (got?.text ?? '') + text,
         at: from + chunk.length,

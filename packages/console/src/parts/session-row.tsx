@@ -56,7 +56,7 @@ function Row({ session, state }: RowProps): VNode {
 function wordOf({ turn }: Session, state: StateName): string {
   if (state === 'retrying' && turn?.retry != null) return `retrying ${turn.retry.attempt}/${turn.retry.max}`
   if (state === 'needs' && turn?.fault?.category === 'model_auth_failed') return 'key refused'
-  return isQuestion(turn) ? 'needs your approval' : STATES[state].word
+  return isQuestion(turn) ? 'approval needed' : STATES[state].word
 }
 
 /** A call waits for a person's yes or no. */

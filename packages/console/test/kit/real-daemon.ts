@@ -1,7 +1,14 @@
 /** A real daemon with a rehearsal model behind the fault proxy, started like a person starts it, then killed. */
-import { globSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type FaultProxy, type RehearsalModel, startFaultProxy, startRehearsalModel } from '@breakfall/chaos'
+import {
+  type FaultProxy,
+  type RehearsalModel,
+  startFaultProxy,
+  startRehearsalModel,
+  startTcpProxy,
+  type TcpProxy,
+} from '@breakfall/chaos'
 import { SseDecoder } from '@breakfall/wire'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
 import type { Program } from '../../../../test/kit/program.ts'
@@ -12,15 +19,19 @@ export class RealDaemon implements AsyncDisposable {
   readonly place = new Place()
   readonly #model: RehearsalModel
   readonly proxy: FaultProxy
+  /** The line to the model. */
+  readonly #line: TcpProxy
+  #isCut = false
   readonly #flags: readonly string[]
   #program: Program | undefined
   url = ''
   pid = 0
   token = ''
 
-  private constructor(model: RehearsalModel, proxy: FaultProxy, flags: readonly string[]) {
+  private constructor(model: RehearsalModel, proxy: FaultProxy, line: TcpProxy, flags: readonly string[]) {
     this.#model = model
     this.proxy = proxy
+    this.#line = line
     this.#flags = flags
   }
 
@@ -28,7 +39,8 @@ export class RealDaemon implements AsyncDisposable {
     const model = await startRehearsalModel()
     const proxy = await startFaultProxy({ upstream: model.url, plan: options.plan ?? 'none' })
     const flags = ['--model', options.model ?? 'rehearsal/steps-12', ...(options.flags ?? [])]
-    const real = new RealDaemon(model, proxy, flags)
+    const line = await startTcpProxy({ upstream: { port: Number(new URL(proxy.url).port) } })
+    const real = new RealDaemon(model, proxy, line, flags)
     await real.up()
     return real
   }
@@ -40,7 +52,7 @@ export class RealDaemon implements AsyncDisposable {
       'up',
       '--json',
       '--base-url',
-      this.proxy.url,
+      this.proxy.url.replace(/:\d+/, `:${this.#line.port}`),
       '--allow-workspace',
       this.place.folder,
       ...isolation,
@@ -61,6 +73,24 @@ export class RealDaemon implements AsyncDisposable {
   async stop(): Promise<void> {
     process.kill(this.pid, 'SIGTERM')
     await this.#program?.ended
+  }
+
+  /** The model is not reachable until the line is mended. */
+  async cutLine(): Promise<void> {
+    this.#isCut = true
+    await this.#line.down()
+  }
+
+  async mendLine(): Promise<void> {
+    if (this.#isCut) await this.#line.up()
+    this.#isCut = false
+  }
+
+  /** As a crash does it. The daemon starts another one. */
+  killRunner(): void {
+    const [file = ''] = globSync('**/runner.json', { cwd: this.place.stateDir })
+    const { pid } = JSON.parse(readFileSync(join(this.place.stateDir, file), 'utf8')) as { pid: number }
+    process.kill(pid, 'SIGKILL')
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -124,6 +154,17 @@ export class RealDaemon implements AsyncDisposable {
     return events
   }
 
+  /** Copies the journal, between a stop and an up. Returns what puts the copy back. */
+  backUp(): () => void {
+    const journal = join(this.place.stateDir, 'journal')
+    const copy = join(this.place.home, 'backup')
+    cpSync(journal, copy, { recursive: true })
+    return () => {
+      rmSync(journal, { recursive: true })
+      cpSync(copy, journal, { recursive: true })
+    }
+  }
+
   /** Deletes the journal, between a stop and an up. */
   forgetSessions(): void {
     for (const file of globSync('**/*.db*', { cwd: this.place.stateDir }))
@@ -134,6 +175,7 @@ export class RealDaemon implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.place[Symbol.asyncDispose]()
+    await this.#line.close()
     await this.proxy.close()
     await this.#model.close()
   }

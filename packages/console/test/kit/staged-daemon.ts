@@ -37,6 +37,8 @@ export class StagedDaemon implements AsyncDisposable {
     readonly body: string
     readonly key: string | undefined
   }[] = []
+  /** Where pages continued, in the order they subscribed. */
+  readonly subscribed: string[] = []
   /** Asked first; what it leaves alone gets the usual answer. */
   handle: Handler = () => undefined
   system: Json = {}
@@ -169,6 +171,7 @@ export class StagedDaemon implements AsyncDisposable {
         return ws.send(JSON.stringify({ id, error: { category: 'not_found', error: 'No such session.' } }))
       const [, journal, seq = '0'] =
         /^(?:(.+)-)?(\d+)$/.exec(`${(params['after'] as string | number | undefined) ?? 0}`) ?? []
+      this.subscribed.push(`${(params['after'] as string | number | undefined) ?? 0}`)
       const isReset = (journal !== undefined && journal !== this.journal) || Number(seq) > events.length
       answer({
         sessionId,

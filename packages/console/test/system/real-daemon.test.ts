@@ -1,4 +1,4 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 1, 16, 18–20, 23, 24, 27, 40–43, 45–47, 50, 51. */
+/** The page with a real daemon that fails, is killed and comes back: cases 1, 16, 18–20, 23, 24, 27, 40–47, 50, 51. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { startTcpProxy } from '@breakfall/chaos'
@@ -192,7 +192,7 @@ test(
 )
 
 test(
-  '43, 47, 51: stopped, it is not answering; killed, a reload works once it is back; on an empty folder the page says so',
+  '43, 44, 47, 51: stopped, it is not answering; killed, a reload works once it is back; a restored or an empty journal is said',
   options,
   async () => {
     await using real = await RealDaemon.start({ model: 'rehearsal/steps-3' })
@@ -212,6 +212,24 @@ test(
     await real.up()
     await page.goto(`${real.url}/#/s/${id}`)
     await stateIs(page, 'finished') // 51: with the kept token
+
+    // 44: the journal of an older backup does not have the second turn
+    await real.stop()
+    const putBack = real.backUp()
+    await real.up()
+    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+    await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'after the backup' })
+    await page.getByText('after the backup').first().waitFor({ timeout: 60_000 })
+    await stateIs(page, 'finished')
+    await real.stop()
+    putBack()
+    await real.up()
+    await page
+      .getByText(/another journal/)
+      .first()
+      .waitFor({ timeout: 60_000 })
+    await stateIs(page, 'finished')
+    assert.equal(await page.getByText('after the backup').count(), 0, 'it is shown from the start')
     await real.stop()
     real.forgetSessions()
     await real.up()
@@ -241,6 +259,10 @@ test(
     await proxy.down()
     await page.waitForSelector('[data-connection="lost"]')
     assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+    proxy.setToxics([
+      { type: 'latency', attributes: { latency: 400, jitter: 300 } },
+      { type: 'bandwidth', attributes: { rate: 20 } },
+    ])
     await proxy.up()
     await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
     assert.equal(await page.locator('#composer').inputValue(), 'a second one')

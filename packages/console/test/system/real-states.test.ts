@@ -1,0 +1,265 @@
+/** One real daemon in many states: cases 6, 7, 14, 25, 26, 33, 38, 48, 52, 67, 70. */
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, afterEach, before } from 'node:test'
+import { SESSION_FILTERS } from '@breakfall/wire'
+import type { Page } from 'playwright-core'
+import { WebSocket } from 'ws'
+import { eventually } from '../../../../test/kit/wait.ts'
+import { noChromium } from '../kit/chromium.ts'
+import { RealDaemon } from '../kit/real-daemon.ts'
+import { browserTest, isLive, textOf } from '../kit/suite.ts'
+
+let real: RealDaemon
+before(async () => {
+  if (noChromium === false) real = await RealDaemon.start({ model: 'rehearsal/steps-3', flags: ['--backoff-ms', '20'] })
+})
+after(() => real?.[Symbol.asyncDispose]())
+afterEach(async () => {
+  real?.proxy.use('none')
+  await real?.mendLine()
+})
+
+/** In a box of its own: two turns in one folder would wait for each other. */
+const start = (prompt: string, create: Readonly<Record<string, unknown>> = {}): ReturnType<RealDaemon['turn']> =>
+  real.turn(prompt, { box: {}, ...create })
+
+const stateIs = (page: Page, state: string): Promise<unknown> =>
+  page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 30_000 })
+
+const show = (page: Page, hash: string): Promise<unknown> =>
+  page.evaluate((to) => {
+    location.hash = to
+  }, `#${hash}`)
+
+browserTest('6, 7: another origin frames nothing, reads nothing and opens no socket', async ({ browser }) => {
+  const stranger = createServer((_, res) =>
+    res.setHeader('content-type', 'text/html').end(`<iframe src="${real.url}/"></iframe>`),
+  )
+  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
+  const context = await browser.newContext()
+  try {
+    const page = await context.newPage()
+    await page.goto(origin)
+    assert.match(page.frames()[1]?.url() ?? '', /^chrome-error:/)
+    const read = await page.evaluate(
+      async ([url, token]) => {
+        const headers = { authorization: `Bearer ${token}` }
+        const answered = await fetch(`${url}/v1/sessions`, { headers }).then(
+          () => 'read',
+          () => 'blocked',
+        )
+        const socket = new globalThis.WebSocket(`${String(url).replace('http', 'ws')}/v1/ws`, [
+          'breakfall.v1',
+          `breakfall.token.${token}`,
+        ])
+        const opened = await new Promise((resolve) => {
+          socket.addEventListener('open', () => resolve('open'))
+          socket.addEventListener('error', () => resolve('blocked'))
+        })
+        return [answered, opened]
+      },
+      [real.url, real.token],
+    )
+    assert.deepEqual(read, ['blocked', 'blocked'])
+  } finally {
+    await context.close()
+    stranger.closeAllConnections()
+    stranger.close()
+  }
+  const status = (headers: Record<string, string>): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const authorization = `Bearer ${real.token}`
+      request(`${real.url}/v1/sessions`, { headers: { authorization, ...headers } }, (res) => {
+        res.resume()
+        resolve(res.statusCode)
+      })
+        .on('error', reject)
+        .end()
+    })
+  assert.equal(await status({ host: 'evil.example' }), 403)
+  assert.equal(await status({ origin: 'http://evil.example' }), 403)
+  const socket = new WebSocket(
+    `${real.url.replace('http', 'ws')}/v1/ws`,
+    ['breakfall.v1', `breakfall.token.${real.token}`],
+    { origin: 'http://evil.example' },
+  )
+  const refusal = await new Promise<string>((resolve) => socket.once('error', ({ message }) => resolve(message)))
+  assert.match(refusal, /403/)
+})
+
+browserTest(
+  '26: parked by a key, it says what to change; resumed too early it is parked again, and can be resumed again',
+  async ({ open }) => {
+    real.proxy.use('rate=1,faults=status:401')
+    const { id, turnId } = await start('with a bad key')
+    const page = await open(real.open(`/s/${id}`))
+    await stateIs(page, 'needs')
+    assert.match(await textOf(page, '.state-bar'), /key/i)
+    const parks = async (): Promise<number> => (await real.events(id)).filter(({ type }) => type === 'parked').length
+    assert.equal(await parks(), 1)
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.waitForFunction(() => document.querySelectorAll('[data-scar="park"]').length >= 2)
+    await stateIs(page, 'needs')
+    assert.equal(await parks(), 2)
+    real.proxy.use('none')
+    await page.locator('[data-action="resume"][aria-disabled="false"]').click()
+    await stateIs(page, 'finished')
+    assert.equal((await real.call('GET', `/v1/turns/${turnId}`))['state'], 'finished')
+  },
+)
+
+browserTest(
+  '25, 33: parked by a model that is down, it continues by itself once the model is up; a prompt queued meanwhile runs next',
+  async ({ open }) => {
+    await real.cutLine()
+    const { id } = await start('the first', { policy: { attemptsMax: 2, backoffMs: 1, patienceMs: 0 } })
+    const page = await open(real.open(`/s/${id}`))
+    await stateIs(page, 'parked')
+    await page.getByLabel('Queue another prompt').fill('the second')
+    await page.getByRole('button', { name: 'Queue' }).click()
+    await page.getByText('the second').first().waitFor()
+    await real.mendLine()
+    await eventually('both turns end', async () => {
+      const ends = (await real.events(id)).filter(({ type }) => type === 'turn-end')
+      return ends.length === 2
+    })
+    await stateIs(page, 'finished')
+    const events = await real.events(id)
+    assert.ok(events.some(({ type, because }) => type === 'resumed' && because === 'signal'))
+    assert.deepEqual(
+      events.filter(({ type }) => type === 'turn-start').map(({ prompt }) => prompt),
+      ['the first', 'the second'],
+    )
+  },
+)
+
+browserTest(
+  '38, 67: long output shows its ends and the number of lines between; downloaded it is whole; an export without texts has none',
+  async ({ open }) => {
+    const { id } = await start('zucchini', { model: 'rehearsal/flood-3' })
+    const page = await open(real.open(`/s/${id}`), { acceptDownloads: true })
+    await stateIs(page, 'finished')
+    const call = (await real.events(id)).find(({ type }) => type === 'tool-call')
+    await page.keyboard.press('e')
+    await page
+      .getByText(/lines between/)
+      .first()
+      .waitFor()
+    await page.getByRole('button', { name: 'Load the whole output' }).click()
+    await page.getByRole('button', { name: /^Load more \(.* of / }).waitFor()
+    const downloading = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    const saved = readFileSync(await (await downloading).path())
+    const response = await fetch(`${real.url}/v1/sessions/${id}/execs/${String(call?.['execId'])}/output/stdout`, {
+      headers: { authorization: `Bearer ${real.token}` },
+    })
+    const whole = Buffer.from(await response.arrayBuffer())
+    assert.ok(whole.length >= 3_000_000, String(whole.length))
+    assert.equal(sha(saved), sha(whole))
+    const exporting = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'export' }).click()
+    await page.getByRole('button', { name: 'Without texts' }).click()
+    const bundle = readFileSync(await (await exporting).path(), 'utf8')
+    for (const word of ['zucchini', 'I print', 'seq']) {
+      const isField = word === 'seq'
+      assert.equal(bundle.includes(word), isField, word)
+    }
+  },
+)
+
+const sha = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+browserTest('48: a tab that was frozen comes back whole', async ({ open }) => {
+  const { id } = await start('freeze', { model: 'rehearsal/steps-12' })
+  const page = await open(real.open(`/s/${id}`))
+  await page.waitForSelector('[data-step="1"]')
+  const cdp = await page.inContext.newCDPSession(page)
+  await cdp.send('Page.setWebLifecycleState', { state: 'frozen' })
+  const fresh = await open(real.open(`/s/${id}`))
+  await stateIs(fresh, 'finished')
+  await cdp.send('Page.setWebLifecycleState', { state: 'active' })
+  await stateIs(page, 'finished')
+  const read = async (one: Page): Promise<string> => {
+    await one.keyboard.press('e')
+    return one.evaluate(() =>
+      (document.querySelector('.talk')?.textContent ?? '').replaceAll(/just now|\d+ s ago|\d+ min ago|↓ follow/g, ''),
+    )
+  }
+  assert.equal(await read(page), await read(fresh))
+})
+
+browserTest(
+  '14, 70: counts are rows, also while sessions change; resets are one fault, counted as the journals have them',
+  async ({ open }) => {
+    real.proxy.use('seed=3,rate=0.3,faults=reset:2')
+    const page = await open(real.open())
+    await isLive(page)
+    const turns = await Promise.all(Array.from({ length: 6 }, (_, n) => start(`run ${n}`)))
+    const isEnded = async (): Promise<boolean> => {
+      const { counts = {} } = await real.call('GET', '/v1/sessions?limit=1&counts=1')
+      const of = counts as Readonly<Record<string, number>>
+      return ['running', 'retrying', 'queued', 'parked'].every((state) => of[state] === 0)
+    }
+    do {
+      for (const state of SESSION_FILTERS) {
+        const answer = await real.call('GET', `/v1/sessions?state=${state}&limit=100&counts=1`)
+        const { [state]: count } = answer['counts'] as Readonly<Record<string, number>>
+        assert.equal((answer['sessions'] as readonly unknown[]).length, count, state)
+      }
+    } while (!(await isEnded()))
+    real.proxy.use('none')
+    await page.locator('[data-filter="finished"] strong', { hasText: /^[1-9]/ }).waitFor()
+    await show(page, '/?state=finished')
+    await page.waitForFunction(() => {
+      const count = document.querySelector('[data-filter="finished"] strong')?.textContent
+      return count !== undefined && Number(count) === document.querySelectorAll('[data-session]').length
+    })
+
+    const { sessions } = await real.call('GET', '/v1/sessions?limit=100')
+    const journals = await Promise.all((sessions as readonly { id: string }[]).map(({ id }) => real.events(id)))
+    const resets = journals
+      .flat()
+      .filter(({ type, fault }) => type === 'retry' && categoryIn(fault) === 'model_stream_interrupted')
+    assert.ok(resets.length > 0 && turns.length > 0)
+    await show(page, '/faults')
+    const group = page.locator('.group', { hasText: 'model_stream_interrupted' })
+    await group.getByText(`×${resets.length}`, { exact: true }).waitFor()
+    assert.equal(await group.count(), 1, 'one group, whatever the ports and ids')
+    assert.match(await group.innerText(), new RegExp(`survived ${resets.length}`))
+    await group.getByRole('link').first().click()
+    await page.waitForSelector('.occurrence')
+    assert.equal(await page.locator('.occurrence').count(), resets.length)
+    await page.locator('.occurrence a').first().click()
+    await page.waitForSelector('#inspector')
+    assert.match(await textOf(page, '#inspector'), /model_stream_interrupted/)
+  },
+)
+
+const categoryIn = (fault: unknown): unknown =>
+  typeof fault === 'object' && fault !== null && 'category' in fault ? fault.category : undefined
+
+browserTest(
+  '52: the runner is killed under a command: the thread says so, the turn goes on, and System shows a runner again',
+  async ({ open }) => {
+    const { id } = await start('watch it', { model: 'rehearsal/slow' })
+    const page = await open(real.open(`/s/${id}`))
+    await page.waitForSelector('.call[data-outcome="running"] pre.output')
+    const { runner } = await real.call('GET', '/v1/system')
+    const { url } = runner as { url: string }
+    real.killRunner()
+    await page.waitForSelector('.call:not([data-outcome="running"])', { timeout: 30_000 })
+    await stateIs(page, 'finished')
+    const result = (await real.events(id)).find(({ type }) => type === 'tool-result')
+    assert.ok(result !== undefined)
+    assert.equal(await page.locator(`.call[data-outcome="${String(result['outcome'])}"]`).count(), 1)
+    await show(page, '/system')
+    const card = page.locator('[data-part="Runner"]', { hasText: 'connected' })
+    await card.waitFor({ timeout: 30_000 })
+    assert.ok(url !== '')
+  },
+)
