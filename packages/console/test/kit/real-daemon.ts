@@ -148,7 +148,7 @@ export class RealDaemon implements AsyncDisposable {
     const body: AsyncIterable<Uint8Array> | null = response.body
     for await (const chunk of body ?? []) {
       decoder.push(chunk)
-      if (events.at(-1)?.['seq'] === lastSeq) break
+      if (Number(events.at(-1)?.['seq'] ?? 0) >= Number(lastSeq)) break // more may arrive meanwhile
     }
     over.abort()
     return events
