@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { barPlot, quantile, report, round, table } from './kit.ts'
+import { sandboxTrips } from './sandbox-trips.ts'
 
 const ROUNDS = 200
 const OUTPUT_BYTES = 300_000_000
@@ -21,8 +22,8 @@ type Runner = { readonly url: string; readonly token: string; readonly child: Ch
 const folder = mkdtempSync(join(tmpdir(), 'breakfall-bench-'))
 const main = fileURLToPath(new URL('../packages/runner/src/main.ts', import.meta.url))
 
-async function start(level: 'bwrap' | 'process'): Promise<Runner> {
-  const stateDir = join(folder, level)
+async function start(level: 'bwrap' | 'process', ...more: readonly string[]): Promise<Runner> {
+  const stateDir = join(folder, [level, ...more].join(''))
   const flags = [
     '--json',
     '--state-dir',
@@ -33,6 +34,7 @@ async function start(level: 'bwrap' | 'process'): Promise<Runner> {
     'process',
     '--isolation',
     level,
+    ...more,
   ]
   const child = spawn(process.execPath, [main, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
   const line = await new Promise<string>((resolve) => createInterface({ input: child.stdout }).once('line', resolve))
@@ -175,20 +177,32 @@ function keeperBytes(runner: Runner): number {
   return quantile(sizes.map(Number), 0.5) * 1024
 }
 
-const runners = { process: await start('process'), bwrap: await start('bwrap') }
+const runners = {
+  process: await start('process'),
+  bwrap: await start('bwrap'),
+  cold: await start('bwrap', '--no-warm'),
+}
 try {
   const idleBytes = await idleBoxes(runners.bwrap)
   for (const runner of Object.values(runners)) await box(runner, { id: 'b1' })
   const trips = await roundTrips(runners)
+  const once = (runner: Runner) => () => exec(runner, 'b1', { command: ['true'] })
+  const paused = await sandboxTrips({
+    plain: () => plain(['true']),
+    process: once(runners.process),
+    warm: once(runners.bwrap),
+    cold: once(runners.cold),
+  })
   const keeper = keeperBytes(runners.process)
   const first = await firstTrips(runners.process)
   const output = await throughput(runners.process)
   const short = await shortExecs(runners.process)
+  const sandboxed = await shortExecs(runners.bwrap)
   const many = await manyAtOnce(runners.process)
   const middle = (name: keyof typeof trips): number => quantile(trips[name], 0.5)
   const allowedMs = GOAL.ratio * middle('plain') + GOAL.extraMs
   const text = [
-    `## Round trip of \`true\`, in milliseconds\n\nMedian of ${ROUNDS}, in turns. From the request to the last byte of its event stream. The goal for level process is ${GOAL.ratio} times a plain spawn and ${GOAL.extraMs} ms: ${round(allowedMs)} ms here (${middle('process') <= allowedMs ? 'kept' : 'missed'}).\n`,
+    `## Round trip of \`true\`, in milliseconds\n\nMedian of ${ROUNDS}, in turns. From the request to the last byte of its event stream. The goal is ${GOAL.ratio} times a plain spawn and ${GOAL.extraMs} ms: ${round(allowedMs)} ms here (level process: ${middle('process') <= allowedMs ? 'kept' : 'missed'}; level bwrap: ${middle('bwrap') <= allowedMs ? 'kept' : 'missed'}).\n`,
     table(
       ['', 'p50', 'p95', 'against a plain spawn'],
       (['plain', 'process', 'bwrap'] as const).map((name) => [
@@ -200,8 +214,9 @@ try {
     ),
     `\nThe sandbox itself costs ${round(middle('bwrap') - middle('process'))} ms an exec.\n`,
     `These run one after another in one box, without a pause. Each reuses what the exec before left: a keeper, already in its control groups, which waits up to a minute for the next exec of its box (${round(keeper / 1024)} KiB of private memory), and named pipes, made in bulk. The first exec of a box, and the first that runs in parallel with another, has to start its keeper: ${round(quantile(first, 0.5))} ms (median of ${FIRST_BOXES}).\n`,
+    paused.text,
     `## Output\n\n${OUTPUT_BYTES / 1e6} MB to the end of the exec, kept on disk, against a plain pipe that is only counted: ${round(output.runner)} MB/s against ${round(output.plain)} MB/s, ${round(output.runner / output.plain)}× (goal: at least ${GOAL.throughput}×).\n`,
-    `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost} lost, ${round(short.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,
+    `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost} lost, ${round(short.perSecond)} a second; at level bwrap ${sandboxed.lost} lost, ${round(sandboxed.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,
     `An idle box costs ${round(idleBytes / 1024)} KiB of resident memory. Over those ${SHORT} execs the runner grew by ${round(short.bytesEach / 1024)} KiB an exec; what stays of one is an index entry of about 0.3 KiB, the rest is room that V8 takes for garbage and keeps.`,
   ].join('\n')
   const svg = barPlot(

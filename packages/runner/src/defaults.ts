@@ -24,6 +24,7 @@ export const RUNNER_DEFAULTS = {
   checkpointFileBytesMax: 10 * 1024 * 1024, // a larger file is left out
   checkpointsMax: 1_000,
   checkpointIdleMs: 60_000, // with "auto", a command after such a pause counts as a new piece of work
+  etcCopyAfterMs: 2_000, // 750 small files, copied once for a machine; a runner that lives for a moment needs no copy
   waitMs: 60_000,
   waitMsMax: 3_600_000,
   filePutBytesMax: 64 * 1024 * 1024,

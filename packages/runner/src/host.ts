@@ -5,6 +5,7 @@ import type { Pump } from './exec/pump.ts'
 import type { SpawnQueue } from './exec/spawn-queue.ts'
 import type { Cgroups } from './isolation/cgroup.ts'
 import type { ToolchainFinder } from './home/finder.ts'
+import type { EtcCopy } from './isolation/etc-copy.ts'
 import type { HostLayout } from './isolation/host.ts'
 import type { Isolation } from './isolation/probe.ts'
 import type { PresetFinder } from './network/ask-machine.ts'
@@ -19,6 +20,7 @@ export type RunnerHost = {
   readonly clock: Clock
   readonly isolation: Isolation
   readonly layout: HostLayout
+  readonly etc: Pick<EtcCopy, 'current'>
   readonly toolchains: ToolchainFinder
   /** What covers credentials in a window. */
   readonly nothing: { readonly file: string; readonly folder: string }

@@ -14,6 +14,7 @@ import { SpawnQueue } from './exec/spawn-queue.ts'
 import { ToolchainFinder } from './home/finder.ts'
 import type { RunnerHost } from './host.ts'
 import { findCgroups } from './isolation/cgroup-find.ts'
+import { EtcCopy } from './isolation/etc-copy.ts'
 import { type HostLayout, readHostLayout } from './isolation/host.ts'
 import { findProgram, USUAL_FOLDERS } from './isolation/find-program.ts'
 import { findKeyringPrefix } from './isolation/keyring.ts'
@@ -73,6 +74,12 @@ export async function readHost(
     home: options.home ?? 'real',
     isolation,
     layout,
+    etc: new EtcCopy({
+      stateDir,
+      files: layout.etc,
+      afterMs: RUNNER_DEFAULTS.etcCopyAfterMs,
+      nowMs: () => clock.monotonicMs(),
+    }),
     cgroups: findCgroups(`breakfall-${identity.runnerId}`),
     fifos: new FifoPool(join(stateDir, 'fifos'), program('mkfifo'), identity.bootId),
     queue: new SpawnQueue(RUNNER_DEFAULTS.spawnsMax),

@@ -10,6 +10,7 @@ import type { Box } from '@breakfall/wire'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { readToken } from '../daemon/find.ts'
 import { mountText } from '../workspace/allowed.ts'
+import { isolationFindings } from './isolation.ts'
 import type { Finding } from './finding.ts'
 import { isMissing } from './mounts.ts'
 
@@ -66,10 +67,11 @@ async function inBox(
     const client = createRunnerClient({ url: runner.url, token: readToken(tokenFile) })
     try {
       if (runner.isolation.level !== 'bwrap') return [] // the check of the sandbox says why
+      const lacks = isolationFindings(await client.config())
       const box = await client.createBox({ env: { ...env }, mounts: [...mounts], home, network })
       const tried = await check(client, box)
       await client.removeBox(box.id)
-      return summary(tried, box)
+      return [...lacks, ...summary(tried, box)]
     } finally {
       await client.close()
       await runner.close()

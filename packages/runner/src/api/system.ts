@@ -1,8 +1,11 @@
 /** Identity, configuration, API description and metrics of the runner. */
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
 import { countBoxes } from '../box/quota.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { RUNNER_ROUTES } from '../routes.ts'
+import type { RunnerHost } from '../host.ts'
+import { type Lack, lacksOf } from '../isolation/lacks.ts'
 import type { ApiContext, Handler } from './context.ts'
 
 export function systemHandlers(context: ApiContext): Record<'health' | 'config' | 'openapi' | 'metrics', Handler> {
@@ -26,6 +29,33 @@ export function systemHandlers(context: ApiContext): Record<'health' | 'config' 
   }
 }
 
+/** Read when asked: a program may be installed meanwhile. */
+function lacksHere({ isolation, keyring, sharedNetwork, tools, cgroups }: RunnerHost): readonly Lack[] {
+  const real = (path: string | null): string | null => (path !== null && existsSync(path) ? realpathSync(path) : null)
+  return lacksOf({
+    level: isolation.level,
+    because: isolation.because,
+    isRoot: process.getuid?.() === 0,
+    seccomp: isolation.seccomp !== null,
+    keyring: keyring.length > 0,
+    sharedNetwork,
+    nsenter: real(tools.nsenter),
+    ip: real(tools.ip),
+    perl: real(tools.perl),
+    setpriv: isolation.setpriv,
+    missingControllers: (['memory', 'pids', 'cpu'] as const).filter((name) => !cgroups.has(name)),
+    appArmorRestricts: isOne('/proc/sys/kernel/apparmor_restrict_unprivileged_userns'),
+  })
+}
+
+function isOne(file: string): boolean {
+  try {
+    return readFileSync(file, 'latin1').trim() === '1'
+  } catch {
+    return false // a kernel without that setting
+  }
+}
+
 function config({ host, boxes }: ApiContext): object {
   const { isolation, cgroups, retention, machine } = host
   return {
@@ -39,6 +69,7 @@ function config({ host, boxes }: ApiContext): object {
       keyring: host.keyring.length > 0,
       warm: host.warm.isOn,
       sharedNetwork: host.sharedNetwork,
+      lacks: lacksHere(host),
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
     },
     workspaces: host.rules.allowed,

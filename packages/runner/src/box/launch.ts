@@ -1,5 +1,5 @@
 /** Turns a box and a request into a job for a keeper: what the command sees, as which user it runs, and its files. */
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Network } from '@breakfall/wire'
@@ -19,7 +19,7 @@ import {
   withEnvironment,
 } from '../isolation/bwrap-args.ts'
 import { commandEnvironment } from '../isolation/environment.ts'
-import { BOX_HOME, boxView, type BoxView, type Mount, withGuards } from '../isolation/view.ts'
+import { BOX_HOME, boxView, type BoxView, hostPathOf, type Mount, withGuards } from '../isolation/view.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { guardWorkspace } from './guards.ts'
 import { type HomePlan, planHome } from './home-plan.ts'
@@ -56,8 +56,16 @@ export function planLaunch(
     locations: home.locations,
     box: box.env,
     exec: request.env,
+    canRead: (file) => canRead(view, file),
   })
   return { view, cwd, environment, command, user: userOf(host, box), network, box }
+}
+
+/** The file of the machine is in the box, at the same path. */
+function canRead(view: BoxView, file: string): boolean {
+  if (!file.startsWith('/')) return false
+  const host = hostPathOf(view, file)
+  return host !== undefined && existsSync(host)
 }
 
 /** A sandbox that is built before anyone knows what will run in it. */
@@ -101,6 +109,7 @@ export function planView(host: RunnerHost, box: StoredBox, paths: BoxPaths): { h
     tmp: paths.tmp,
     home: { at: home.at, host: paths.home },
     more: [...home.mounts, ...(box.record.mounts ?? []).map(({ path, mode }) => ({ at: path, host: path, mode }))],
+    etc: host.etc.current,
     passwd: paths.passwd,
     group: paths.group,
     nothing: host.nothing.file,

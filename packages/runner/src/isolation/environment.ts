@@ -13,6 +13,8 @@ export type EnvironmentPlan = {
   readonly locations: Readonly<Record<string, string>>
   readonly box: Readonly<Record<string, string>>
   readonly exec: Readonly<Record<string, string>>
+  /** Whether the command can read this file of the machine. */
+  readonly canRead: (file: string) => boolean
 }
 
 export function commandEnvironment(plan: EnvironmentPlan): Record<string, string> {
@@ -20,6 +22,10 @@ export function commandEnvironment(plan: EnvironmentPlan): Record<string, string
   for (const name of PASSED) {
     const value = plan.host[name]
     if (value !== undefined) passed[name] = value
+  }
+  for (const name of CERTIFICATES) {
+    const value = plan.host[name]
+    if (value !== undefined && plan.canRead(value)) passed[name] = value
   }
   return {
     LANG: 'C.UTF-8',
@@ -41,5 +47,17 @@ export function commandEnvironment(plan: EnvironmentPlan): Record<string, string
 // ---- details ----
 
 const PASSED = ['LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
+
+/** Where a company's own certificates are: without them nothing that is intercepted can be downloaded. */
+const CERTIFICATES = [
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  'REQUESTS_CA_BUNDLE',
+  'CURL_CA_BUNDLE',
+  'GIT_SSL_CAINFO',
+  'PIP_CERT',
+  'CARGO_HTTP_CAINFO',
+]
 
 export const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']

@@ -4,6 +4,7 @@
  */
 import { posix } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
+import type { BoxEtc } from './etc-copy.ts'
 import type { HostLayout } from './host.ts'
 
 export type Mount = {
@@ -30,6 +31,7 @@ export type BoxFolders = {
   readonly home: { readonly at: string; readonly host: string }
   /** Over the home folder and the system: toolchains, and what the user adds. */
   readonly more: readonly Mount[]
+  readonly etc: BoxEtc
   /** Only for a box with names of its own. */
   readonly resolv: string | undefined
   readonly passwd: string
@@ -48,7 +50,10 @@ export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxF
   const same = (path: string, mode: 'ro' | 'rw'): Mount => ({ at: path, host: path, mode })
   const mounts: Mount[] = [
     ...layout.folders.map((path) => same(path, 'ro')),
-    ...layout.etc.filter((path) => path !== RESOLV || folders.resolv === undefined).map((path) => same(path, 'ro')),
+    ...(folders.etc.folder === undefined ? [] : [{ at: '/etc', host: folders.etc.folder, mode: 'ro' as const }]),
+    ...folders.etc.files
+      .filter((path) => path !== RESOLV || folders.resolv === undefined)
+      .map((path) => same(path, 'ro')),
     ...(folders.resolv === undefined ? [] : [{ at: RESOLV, host: folders.resolv, mode: 'ro' as const }]),
     { at: '/etc/passwd', host: folders.passwd, mode: 'ro' },
     { at: '/etc/group', host: folders.group, mode: 'ro' },

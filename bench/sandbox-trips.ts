@@ -1,0 +1,68 @@
+/**
+ * Ways to run `true` in a sandbox, in one interleaved run with pauses: what one command costs a person who waits for it. The
+ * sandbox is built ahead in the pause, which is the point of it; without pauses that work falls into the others' turns.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sandboxRuntime, SANDBOX_RUNTIME } from './peers/sandbox-runtime.ts'
+import { quantile, round, table } from './kit.ts'
+
+const ROUNDS = 60
+const WARM_UP = 5
+const PAUSE_MS = 60
+const PEER_EVERY = 4 // one run of the peer takes as long as all of the others
+
+type Way = { readonly name: string; readonly run: () => Promise<unknown>; readonly every?: number }
+
+export type Trips = { readonly text: string; readonly process: number; readonly warm: number }
+
+export async function sandboxTrips(ways: {
+  readonly plain: () => Promise<unknown>
+  readonly process: () => Promise<unknown>
+  readonly warm: () => Promise<unknown>
+  readonly cold: () => Promise<unknown>
+}): Promise<Trips> {
+  const peer = await sandboxRuntime()
+  const all: readonly Way[] = [
+    { name: 'plain spawn', run: ways.plain },
+    { name: 'exec, level process', run: ways.process },
+    { name: 'exec, level bwrap', run: ways.warm },
+    { name: 'exec, level bwrap, --no-warm', run: ways.cold },
+    ...(typeof peer === 'string'
+      ? []
+      : [
+          {
+            name: `sandbox-runtime ${SANDBOX_RUNTIME.version} (\`srt\`)`,
+            run: () => peer.run(['true']),
+            every: PEER_EVERY,
+          },
+        ]),
+  ]
+  const samples = new Map(all.map(({ name }) => [name, [] as number[]]))
+  for (let i = 0; i < ROUNDS + WARM_UP; i += 1) {
+    for (const { name, run, every = 1 } of all) {
+      if (i % every !== 0) continue
+      await sleep(PAUSE_MS)
+      const from = performance.now()
+      await run()
+      if (i >= WARM_UP) samples.get(name)?.push(performance.now() - from)
+    }
+  }
+  const of = (name: string, q = 0.5): number => quantile(samples.get(name) ?? [], q)
+  const [process, warm] = [of('exec, level process'), of('exec, level bwrap')]
+  const rows = all.map(({ name }) => [
+    name,
+    round(of(name)),
+    round(of(name, 0.95)),
+    `${round(of(name) / of('plain spawn'))}×`,
+    `${round(of(name) / process)}×`,
+  ])
+  const text = [
+    `## With pauses of ${PAUSE_MS} ms\n\nMedian of ${ROUNDS}, in turns. The goal for level bwrap is ${GOAL} times level process: ${round(warm / process)} here (${warm <= GOAL * process ? 'kept' : 'missed'}).\n`,
+    table(['', 'p50', 'p95', 'against a plain spawn', 'against level process'], rows),
+    ...(typeof peer === 'string' ? [`\nsandbox-runtime did not take part: ${peer}.`] : []),
+    '',
+  ].join('\n')
+  return { text, process, warm }
+}
+
+const GOAL = 1.1
