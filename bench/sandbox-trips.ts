@@ -1,5 +1,5 @@
 /**
- * Ways to run `true` in a sandbox, in one interleaved run with pauses: what one command costs a person who waits for it. The
+ * Ways to run `true` in a sandbox, in one interleaved run with pauses: the latency of one command. The
  * sandbox is built ahead in the pause, which is the point of it; without pauses that work falls into the others' turns.
  */
 import { setTimeout as sleep } from 'node:timers/promises'

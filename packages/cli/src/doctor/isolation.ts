@@ -1,4 +1,4 @@
-/** What the sandbox of this machine lacks, in the words of a private runner that tried it. */
+/** What the sandbox of this machine lacks, as a private runner reports it. */
 import type { Finding } from './finding.ts'
 
 export function isolationFindings(config: unknown): readonly Finding[] {

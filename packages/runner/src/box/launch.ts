@@ -56,7 +56,7 @@ export function planLaunch(
     locations: home.locations,
     box: box.env,
     exec: request.env,
-    canRead: (file) => canRead(view, file),
+    needsCertificate: (file) => network !== 'none' && canRead(view, file),
   })
   return { view, cwd, environment, command, user: userOf(host, box), network, box }
 }

@@ -13,8 +13,8 @@ export type EnvironmentPlan = {
   readonly locations: Readonly<Record<string, string>>
   readonly box: Readonly<Record<string, string>>
   readonly exec: Readonly<Record<string, string>>
-  /** Whether the command can read this file of the machine. */
-  readonly canRead: (file: string) => boolean
+  /** Whether the command has a network, and can read this file of the machine. */
+  readonly needsCertificate: (file: string) => boolean
 }
 
 export function commandEnvironment(plan: EnvironmentPlan): Record<string, string> {
@@ -25,7 +25,7 @@ export function commandEnvironment(plan: EnvironmentPlan): Record<string, string
   }
   for (const name of CERTIFICATES) {
     const value = plan.host[name]
-    if (value !== undefined && plan.canRead(value)) passed[name] = value
+    if (value !== undefined && plan.needsCertificate(value)) passed[name] = value
   }
   return {
     LANG: 'C.UTF-8',

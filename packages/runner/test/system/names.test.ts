@@ -86,6 +86,7 @@ const ALLOW = [
 async function runnerWith(t: TestContext): Promise<{ runner: TestRunner; seen: string[] }> {
   const { names, ports, seen } = await internetOf(t)
   const runner = await inProcess(t, {
+    environment: { ...process.env, SSL_CERT_DIR: '/etc/ssl/certs', PIP_CERT: '/root/not-in-a-box.pem' },
     internet: {
       resolve: (name) => {
         const answers = names[name] ?? []
@@ -128,8 +129,8 @@ describe('a box with a list of names', { skip }, async () => {
       const { stdout, stderr } = await runner.run('b1', BY_PROGRAM[program] ?? 'false')
       assert.match(stdout + stderr, /hello|not valid: is this a git repository/, program)
     }
-    const own = await runner.run('b1', 'env | grep -i proxy; cat /etc/resolv.conf')
-    assert.equal(own.stdout, 'nameserver 127.0.0.1\n')
+    const own = await runner.run('b1', 'env | grep -i proxy; cat /etc/resolv.conf; echo $SSL_CERT_DIR $PIP_CERT')
+    assert.equal(own.stdout, 'nameserver 127.0.0.1\n/etc/ssl/certs\n')
 
     const count = seen.length
     const refused: readonly (readonly [string, string, number | null, string?])[] = [
