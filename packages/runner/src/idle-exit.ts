@@ -1,18 +1,20 @@
-/** Ends a runner that is not needed: no call and no exec for a while. */
+/** Ends a runner that is not needed: no call and no exec for a while, or its state folder was removed, so that nobody finds it again. */
 import type { Clock } from './clock.ts'
 
 export class IdleExit {
   readonly #afterMs: number | null
   readonly #clock: Clock
   readonly #isBusy: () => boolean
+  readonly #isGone: () => boolean
   #lastUseMs: number
   #timer: NodeJS.Timeout | undefined
 
   /** `afterMs` null: never. */
-  constructor(afterMs: number | null, clock: Clock, isBusy: () => boolean) {
+  constructor(afterMs: number | null, clock: Clock, when: { isBusy: () => boolean; isGone: () => boolean }) {
     this.#afterMs = afterMs
     this.#clock = clock
-    this.#isBusy = isBusy
+    this.#isBusy = when.isBusy
+    this.#isGone = when.isGone
     this.#lastUseMs = clock.monotonicMs()
   }
 
@@ -26,7 +28,8 @@ export class IdleExit {
     if (afterMs === null) return
     this.#timer = setInterval(
       () => {
-        if (this.#isBusy()) this.touch()
+        if (this.#isGone()) onIdle()
+        else if (this.#isBusy()) this.touch()
         else if (this.#clock.monotonicMs() - this.#lastUseMs >= afterMs) onIdle()
       },
       Math.max(20, Math.min(5_000, afterMs / 4)),

@@ -1,4 +1,5 @@
 /** Starts a runner on a state folder, and ends it without ending what it started. */
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
 import { createService, loadTokens } from '@breakfall/wire/node'
@@ -53,6 +54,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
 // ---- details ----
 
+/** Whether the folder was removed since, also if there is another one in its place. It holds the lock until this runner ends. */
+function removalOf(stateDir: string): () => boolean {
+  const { dev, ino } = statSync(stateDir)
+  return () => {
+    const now = statSync(stateDir, { throwIfNoEntry: false })
+    return now?.dev !== dev || now.ino !== ino
+  }
+}
+
 function problemReporter({ onProblem }: RunnerOptions): (what: string, error: unknown) => void {
   return (what, error) => onProblem?.(`${what}: ${error instanceof Error ? error.message : String(error)}`)
 }
@@ -71,7 +81,10 @@ async function serve(
   const boxes = new Boxes(host, onProblem)
   await boxes.recover()
   const closing = new AbortController()
-  const idle = new IdleExit(options.idleExitMs ?? null, host.clock, () => boxes.liveExecs() > 0)
+  const idle = new IdleExit(options.idleExitMs ?? null, host.clock, {
+    isBusy: () => boxes.liveExecs() > 0,
+    isGone: removalOf(stateDir),
+  })
   const routes = runnerRoutes({
     identity,
     host,
