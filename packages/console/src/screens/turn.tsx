@@ -12,6 +12,7 @@ import { Inspector } from '../parts/inspector.tsx'
 import { type Pick, picked } from '../parts/pick.ts'
 import { StateBar } from '../parts/state-bar.tsx'
 import { Talk } from '../parts/talk.tsx'
+import { Undo } from '../parts/undo.tsx'
 import { ThreadPane } from '../parts/thread-pane.tsx'
 import { type Route, replaceRoute, sessionLink } from '../route.ts'
 import { searchText } from '../search-box.ts'
@@ -100,6 +101,7 @@ export function TurnScreen({
           )}
           <CopyButton label="copy link" text={() => `${location.origin}/${sessionLink(sessionId, turn.id)}`} />
           {isReadOnly ? null : <ExportButton sessionId={sessionId} />}
+          {isReadOnly || turn.endedAt === null ? null : <Undo key={turn.id} sessionId={sessionId} turnId={turn.id} />}
         </div>
         <StateBar turn={turn} session={session} isReadOnly={isReadOnly} onWhy={() => showLastScar(turn, show)} />
       </div>

@@ -19,6 +19,14 @@ export const SHOTS: readonly Shot[] = [
   { name: 'turn-inspector', hash: `/s/${IDS.retrying}?step=10&attempt=1` },
   { name: 'turn-running', hash: `/s/${IDS.running}` },
   { name: 'turn-finished', hash: `/s/${IDS.finished}` },
+  {
+    name: 'turn-undo',
+    hash: `/s/${IDS.finished}`,
+    before: async (page) => {
+      await page.getByRole('button', { name: 'undo…' }).click()
+      await page.getByRole('button', { name: 'Put back' }).waitFor()
+    },
+  },
   { name: 'turn-needs', hash: `/s/${IDS.needs}` },
   { name: 'turn-approval', hash: `/s/${IDS.approval}` },
   { name: 'turn-parked', hash: `/s/${IDS.parked}` },

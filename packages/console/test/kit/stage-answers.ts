@@ -62,6 +62,8 @@ export const systemAt = (now: number): Json => ({
 
 export function answerAt(now: number, method: string, path: string): Answer | undefined {
   if (method === 'POST' && /\/(?:resume|cancel|approve)$/.test(path)) return { status: 202, json: {} }
+  if (path === `/v1/sessions/${IDS.finished}/checkpoints`) return { json: CHECKPOINTS }
+  if (method === 'POST' && path.endsWith('/undo')) return { json: UNDO }
   if (path === '/v1/mcp/tracker/restart') return { status: 202, json: servers(now)[0] }
   const [, fingerprint] = /^\/v1\/faults\/seen\/(.+)$/.exec(path) ?? []
   if (fingerprint !== undefined) return { json: occurrences(now, fingerprint) }
@@ -84,6 +86,37 @@ const servers = (now: number): readonly Json[] => [
     error: "It ended before it answered: Error: Cannot find module 'playwright'. Breakfall restarts it.",
   },
 ]
+
+const CHECKPOINTS = {
+  mode: 'auto',
+  checkpoints: [
+    {
+      id: 'c1',
+      at: '2026-11-18T00:00:00.000Z',
+      label: null,
+      kind: 'taken',
+      files: 3,
+      bytes: 812,
+      tookMs: 4,
+      during: [],
+      left: [],
+      turnId: 't1',
+    },
+  ],
+  skipped: [],
+  bytes: 4_096,
+}
+
+const UNDO = {
+  restored: 1,
+  removed: 0,
+  safety: null,
+  files: [{ path: 'slug.sh', change: 'changed', bytes: 48 }],
+  conflicts: [],
+  skipped: [],
+  checkpoint: 'c1',
+  turnId: 't1',
+}
 
 const FLAGS = { userns: true, pidns: true, netns: true, memoryLimit: true, pidsLimit: true }
 
@@ -130,6 +163,25 @@ const daemons = (now: number): Json => ({
     places: 1_000,
     startedAt: iso(now - 86_400_000 * (index + 1)),
   })),
+})
+
+const runners = (now: number): Json => ({
+  runners: [
+    {
+      runnerId: '01a1e6cd-f025-798e-b2b7-9c07913b0e80',
+      bootId: 'b1',
+      url: 'http://10.0.0.9:7879',
+      state: 'live',
+      verifiedAt: iso(now - 86_000_000),
+      lastSeen: iso(now - 2_000),
+      capacity: 64,
+      boxes: 12,
+      labels: [],
+      workspaces: [],
+      isolation: 'bwrap',
+      version: '0.1.0',
+    },
+  ],
 })
 
 const chaos = (now: number): Json => ({
@@ -293,6 +345,7 @@ const CATEGORY = {
 const ANSWERS: Readonly<Record<string, (now: number) => unknown>> = {
   '/v1/boxes': boxes,
   '/v1/daemons': daemons,
+  '/v1/runners': runners,
   '/v1/mcp': (now) => ({ servers: servers(now) }),
   '/v1/mcp/tracker': (now) => ({
     ...servers(now)[0],

@@ -1,7 +1,7 @@
 /** One real daemon in many states: cases 6, 7, 14, 25, 26, 33, 38, 48, 52, 67, 70. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, afterEach, before } from 'node:test'
@@ -263,3 +263,30 @@ browserTest(
     assert.ok(url !== '')
   },
 )
+
+browserTest('undo shows what it would change, puts the files back, and can be redone', async ({ open }) => {
+  const { id, turnId } = await real.turn('write three lines', {
+    box: { workspace: real.place.folder, checkpoints: 'auto' },
+  })
+  const page = await open(real.open(`/s/${id}`))
+  await stateIs(page, 'finished')
+  const files = (): readonly string[] => globSync('**/*', { cwd: real.place.folder })
+  const written = files()
+  await page.getByRole('button', { name: 'undo…' }).click()
+  await page
+    .getByRole('group', { name: 'What the undo would change' })
+    .getByText(/Undo changes \d+ file/)
+    .waitFor()
+  assert.deepEqual(files(), written, 'a look changes nothing')
+  await page.getByRole('button', { name: 'Put back' }).click()
+  await page
+    .getByText(/files? put back/)
+    .first()
+    .waitFor()
+  assert.notDeepEqual(files(), written)
+  await page.getByRole('button', { name: 'redo…' }).click()
+  await page.getByRole('button', { name: 'Put back' }).click()
+  await page.getByRole('group', { name: 'What the undo would change' }).waitFor({ state: 'detached' })
+  assert.deepEqual(files(), written)
+  assert.notEqual(turnId, '')
+})
