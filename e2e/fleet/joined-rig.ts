@@ -44,8 +44,8 @@ export class JoinedRig implements AsyncDisposable {
     this.workspace = rig.workspace
   }
 
-  daemon(name: string, flags: readonly string[] = []): Promise<FleetDaemon> {
-    return this.#rig.daemon(name, ['--fleet-key-file', this.keyFile, ...flags])
+  daemon(name: string, env: Readonly<Record<string, string>> = {}): Promise<FleetDaemon> {
+    return this.#rig.daemon(name, ['--fleet-key-file', this.keyFile], env)
   }
 
   /** A runner of this name; the same name again is a restart in the same folder, at another port. */

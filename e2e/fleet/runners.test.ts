@@ -160,7 +160,7 @@ test(
     await Promise.all([running(alone.id), running(together.id)])
     const second = await rig.runner('taking', [b], labelled('pair'))
     await joined(second)
-    await first.program.kill('SIGKILL')
+    first.program.child.kill('SIGSTOP') // it hangs: its connections stay open
     assert.equal((await b.api.call('POST', `/v1/runners/${first.id}/drop`, {})).status, 200)
     const [lost, kept] = await Promise.all([b.api.ended(alone.id, turns[0]), a.api.ended(together.id, turns[1])])
     for (const events of [lost, kept]) assertFinished(events)
@@ -179,6 +179,7 @@ test(
     assert.match(results(lost)[2]?.text ?? '', /No such file/)
     assert.equal(results(kept)[2]?.text, 'kept')
 
+    await first.program.kill('SIGKILL')
     const back = await rig.runner('dropped', [a], labelled('pair'))
     await eventually('it is used again', async () => (await runnerView(back.id))?.state === 'live')
     const { json } = await a.api.call<{ boxes: readonly { id: string }[] }>('GET', '/v1/boxes')
@@ -235,4 +236,29 @@ test('46: without its own token nothing is registered, and nothing is called bac
   assert.equal(second.status, 401, 'a code works once')
   assert.ok(existsSync(enrolled.tokenFile))
   await enrolled.program.stop()
+})
+
+test('replaceAfterMs: a runner that is silent for so long is declared lost, and the session moves', LIMIT, async () => {
+  const strict = await rig.daemon('strict', { BREAKFALL_FLEET_REPLACE_AFTER_MS: '3000' })
+  const first = await rig.runner('silent', [strict], labelled('silent'))
+  await joined(first)
+  const { id } = await a.api.session({ ...inShared, placement: { labels: ['silent'] } })
+  const turnId = await a.api.prompt(id, 'echo silent >> effects; sleep 300\necho moved')
+  await eventually('the command runs', () => rig.effects().includes('silent'))
+  const second = await rig.runner('heard', [strict], labelled('silent'))
+  await joined(second)
+  first.program.child.kill('SIGSTOP')
+  const events = await b.api.ended(id, turnId)
+  assertFinished(events)
+  assert.deepEqual(
+    moves(events).map(({ from, to, because }) => [from, to, because]),
+    [[first.id, second.id, 'silent']],
+  )
+  assert.deepEqual(
+    results(events).map(({ outcome }) => outcome),
+    ['unknown', 'ok'],
+  )
+  assert.equal(rig.effects().filter((line) => line === 'silent').length, 1)
+  await first.program.kill('SIGKILL')
+  await second.program.stop()
 })

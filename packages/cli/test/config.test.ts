@@ -136,6 +136,26 @@ test('every key has a variable, an unknown BREAKFALL_ variable is a warning, a b
   )
 })
 
+test('the numbers and lists of a fleet can be set in the environment', () => {
+  const { config } = load(
+    {},
+    {
+      BREAKFALL_DAEMON_LEASE_MS: '5000',
+      BREAKFALL_DAEMON_DRAIN_MS: '60000',
+      BREAKFALL_FLEET_KEEP_DAYS: '30',
+      BREAKFALL_FLEET_REPLACE_AFTER_MS: '600000',
+      BREAKFALL_RUNNER_JOIN: 'http://a http://b',
+      BREAKFALL_RUNNER_LABELS: 'gpu big',
+      BREAKFALL_RUNNER_CAPACITY: '7',
+    },
+  )
+  assert.deepEqual(config, {
+    daemon: { leaseMs: 5_000, drainMs: 60_000 },
+    fleet: { keepDays: 30, replaceAfterMs: 600_000 },
+    runner: { join: ['http://a', 'http://b'], labels: ['gpu', 'big'], capacity: 7 },
+  })
+})
+
 test('a clone cannot make the reader hang: a device, a pipe, a folder and a huge file are refused', () => {
   const cloned = join(home, 'cloned')
   const file = join(cloned, 'breakfall.toml')

@@ -65,6 +65,7 @@ export type RunnerList = z.infer<typeof runnerListSchema>
 export const runnerJoinedSchema = record({
   reachable: z.boolean(),
   because: z.string().optional(),
+  againMs: z.int().optional().describe('how soon it should register again, at the latest'),
   runner: runnerSchema.nullable(),
 })
 export type RunnerJoined = z.infer<typeof runnerJoinedSchema>

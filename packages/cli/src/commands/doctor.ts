@@ -4,6 +4,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
+import { checkFleet } from '../doctor/fleet.ts'
 import { checkMcp } from '../doctor/mcp.ts'
 import { checkProviders } from '../doctor/providers.ts'
 import { checkMounts } from '../doctor/mounts.ts'
@@ -43,6 +44,7 @@ export async function doctor(
     daemon.finding,
     ...checkMounts(config.box),
     ...(await checkRunner(config)),
+    ...(await checkFleet(config)),
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
     ...checkProviders(config.providers, config.childEnv),

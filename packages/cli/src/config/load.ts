@@ -118,9 +118,28 @@ const OTHER_VARIABLES = new Set([
   'BREAKFALL_LOG',
 ])
 
-const LIST_KEYS = new Set(['resolveCommand', 'allowWorkspace', 'passEnv', 'mounts'])
+const LIST_KEYS = new Set([
+  'resolveCommand',
+  'allowWorkspace',
+  'passEnv',
+  'mounts',
+  'join',
+  'advertiseCommand',
+  'labels',
+])
 const BOOLEAN_KEYS = new Set(['background'])
-const NUMBER_KEYS = new Set(['port', 'boxesMax', 'contextTokens', 'priceIn', 'priceOut'])
+const NUMBER_KEYS = new Set([
+  'port',
+  'boxesMax',
+  'contextTokens',
+  'priceIn',
+  'priceOut',
+  'leaseMs',
+  'drainMs',
+  'keepDays',
+  'replaceAfterMs',
+  'capacity',
+])
 
 function valueOf(text: string, path: readonly string[]): unknown {
   const key = path.at(-1) ?? ''

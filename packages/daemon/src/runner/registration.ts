@@ -73,7 +73,7 @@ export class Registration {
     if (row !== undefined && row.state !== 'lost') {
       if (!hasRoom(before ?? row) && hasRoom(row)) await this.#wake(runnerId, row) // it was full
       else if ((await registry.leftBoxes(runnerId)).length > 0) void this.#parts.sweep(runnerId)
-      return { reachable: true, runner: row }
+      return { reachable: true, againMs: this.#againMs, runner: row }
     }
     return this.#verify(facts, request.bootId, before)
   }
@@ -87,6 +87,11 @@ export class Registration {
 
   // ---- details, in the order they are used above ----
 
+  /** Often enough that one or two registrations may get lost. */
+  get #againMs(): number {
+    return Math.min(AGAIN_MS, Math.round((this.#parts.replaceAfterMs ?? AGAIN_MS * 4) / 4))
+  }
+
   /** I1 */
   async #verify(facts: RunnerFacts, bootId: string | undefined, before: RunnerRow | undefined): Promise<RunnerJoined> {
     const { registry, log } = this.#parts
@@ -98,7 +103,8 @@ export class Registration {
       const row = await registry.verified({ ...facts, bootId: found.bootId })
       this.#changed(runnerId)
       if (before?.url !== url) log.info({ runnerId, runner: url, from: before?.url }, 'runner joined')
-      return { reachable: true, runner: row.state === 'lost' ? await this.#returned(row) : row }
+      const runner = row.state === 'lost' ? await this.#returned(row) : row
+      return { reachable: true, againMs: this.#againMs, runner }
     } catch (thrown) {
       if (!(thrown instanceof Error) || thrown.name === 'Fault') throw thrown
       log.debug({ runnerId, runner: url, err: thrown }, 'a runner does not answer where it says it is')
@@ -142,6 +148,7 @@ export class Registration {
 }
 
 const LOOK_MS = 5_000
+const AGAIN_MS = 10_000
 
 /** What it leaves out is as it was, or as usual. */
 function factsOf(runnerId: string, request: RunnerJoin, before: RunnerRow | undefined): RunnerFacts {

@@ -29,7 +29,7 @@ export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts):
   const { store, log, dice, secrets, sweep, onWork } = parts
   const { runners: registry, hints } = store
   if (registry === undefined) return undefined
-  const key = fleet.keyFile === undefined ? undefined : readFleetKey(fleet.keyFile)
+  const key = fleet.keyFile === undefined ? undefined : readFleetKey(fleet.keyFile, { isMade: true })
   const joined = new JoinedRunners({ registry, hints, key, dice, onToken: (token) => secrets.set([token]) })
   const registration = new Registration({
     registry,

@@ -16,6 +16,8 @@ export type JoiningParts = {
   readonly token: () => string
   readonly facts: () => Promise<RunnerJoin>
   readonly clock: Clock
+  /** Between two looks at the clock. */
+  readonly tickMs?: number | undefined
   readonly onProblem: (line: string) => void
   /** Registered for the first time, or again after it was not. */
   readonly onJoined: (daemon: string) => void
@@ -33,6 +35,7 @@ export class Joining {
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> = Promise.resolve()
   #nextAt = 0
+  #againMs = PAUSE_MS.joined
   #last: Answer | undefined
   #reported: string | undefined
   #heardAt: Times
@@ -44,7 +47,7 @@ export class Joining {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#tick(), TICK_MS)
+    this.#timer = setInterval(() => this.#tick(), this.#parts.tickMs ?? TICK_MS)
     this.#timer.unref()
     this.#tick()
   }
@@ -71,7 +74,8 @@ export class Joining {
     this.#sending = this.#sending.then(async () => {
       if (this.#closing.signal.aborted) return
       const answer = await this.#register()
-      this.#nextAt = timesOf(this.#parts.clock).monotonic + PAUSE_MS[answer]
+      const pauseMs = answer === 'joined' ? this.#againMs : PAUSE_MS[answer]
+      this.#nextAt = timesOf(this.#parts.clock).monotonic + pauseMs
       this.#last = answer
     })
   }
@@ -105,15 +109,17 @@ export class Joining {
         bodyTimeout: ANSWER_MS,
         signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(ANSWER_MS)]),
       })
-      const text = (await answered.text()).slice(0, 2_000)
+      const text = await answered.text()
       if (statusCode === 200) {
         this.#heardAt = timesOf(clock)
         this.#isStopped = false
         this.#reported = undefined
+        this.#againMs = againMsIn(text)
         return { answer: 'joined', detail: '' }
       }
-      if (statusCode === 202) return { answer: 'unreachable', detail: `it cannot reach this runner: ${text}` }
-      const detail = statusCode === 401 ? WRONG_TOKEN : `HTTP ${statusCode} ${text}`
+      if (statusCode === 202)
+        return { answer: 'unreachable', detail: `it cannot reach this runner: ${text.slice(0, 500)}` }
+      const detail = statusCode === 401 ? WRONG_TOKEN : `HTTP ${statusCode} ${text.slice(0, 500)}`
       return { answer: statusCode >= 500 ? 'away' : 'refused', detail }
     } catch (error) {
       return { answer: 'away', detail: error instanceof Error ? error.message : String(error) }
@@ -137,6 +143,12 @@ export class Joining {
     onProblem(`no daemon has answered for ${Math.round(aloneMs / 1000)} s: every exec is ended (--stop-when-alone)`)
     alone.stop()
   }
+}
+
+/** What the daemon asks for, within reason. */
+function againMsIn(text: string): number {
+  const { againMs }: { againMs?: unknown } = { ...JSON.parse(text) }
+  return typeof againMs === 'number' ? Math.min(Math.max(againMs, TICK_MS), PAUSE_MS.joined) : PAUSE_MS.joined
 }
 
 type Times = { readonly monotonic: number; readonly wall: number }

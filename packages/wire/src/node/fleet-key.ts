@@ -5,7 +5,7 @@
  * I2  A code names its own expiry and proves it. That it is used once is for the caller to see to: `nonce` identifies it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { sameToken } from './guards.ts'
 import { makeSecretFile } from './tokens.ts'
@@ -51,9 +51,10 @@ export class FleetKey {
 
 const ENROLMENT = 'enroll.'
 
-/** A file with one line that nobody else may read, created if it is missing. Every daemon of the fleet needs the same one. */
-export function readFleetKey(file: string): FleetKey {
-  makeSecretFile(file)
+/** A file with one line that nobody else may read. Every daemon of the fleet needs the same one; `isMade`: it is created if missing. */
+export function readFleetKey(file: string, { isMade = false }: { readonly isMade?: boolean } = {}): FleetKey {
+  if (isMade) makeSecretFile(file)
+  else if (!existsSync(file)) throw wrong(`There is no key file ${file}. Copy it from a daemon of the fleet.`)
   const fd = openSync(file, 'r')
   try {
     const mode = fstatSync(fd).mode & 0o777
