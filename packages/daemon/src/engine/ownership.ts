@@ -77,14 +77,21 @@ const LOOK_MS = 250
 /** Between two looks at what a parked turn waits for, if nothing announces it. */
 const PROBE_MS = { runner: 30_000, model: 15_000, journal: 5_000, config: 60_000, time: 60_000 } as const
 
+/** A runner may have registered between the failed call and the park: nobody woke the turn then. */
+const FIRST_LOOK_MS = 1_000
+const NEW_MS = 900 // so that there is one such look
+
 function earliest(turn: TurnFold, policy: Policy, source: ReturnType<typeof wakeSource>, now: number): string | null {
   const { parked } = turn
   if (parked === null) return null
+  const isNew = now - Date.parse(parked.since) < NEW_MS
   const times = [
     parked.resumeAt === null ? null : Date.parse(parked.resumeAt),
     source === 'person' ? null : Date.parse(parked.since) + policy.parkMsMax - turn.answer.budget.parkedMs,
     deadlineAt(turn, policy),
-    source === 'person' || source === 'restart' || parked.resumeAt !== null ? null : now + PROBE_MS[source],
+    source === 'person' || source === 'restart' || parked.resumeAt !== null
+      ? null
+      : now + (isNew && source === 'runner' ? FIRST_LOOK_MS : PROBE_MS[source]),
   ].filter((time) => time !== null)
   return times.length === 0 ? null : new Date(Math.min(...times)).toISOString()
 }

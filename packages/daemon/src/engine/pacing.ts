@@ -9,6 +9,7 @@
 export class Pacing {
   readonly #probeMs: number
   readonly #probes = new Map<string, { readonly at: number; readonly isReady: Promise<boolean> }>()
+  readonly #fresh = new Map<string, FreshProbe>()
   #freeAt = Number.NEGATIVE_INFINITY
 
   /** `probeMs`: how long a probe's result is valid for all callers. */
@@ -26,6 +27,28 @@ export class Pacing {
     return isReady
   }
 
+  /**
+   * The result of a probe that starts from now on, for turns that something woke: an earlier result may be from before that. Callers
+   * that come while one is running share the next one.
+   */
+  freshProbe(target: string, run: () => Promise<boolean>): Promise<boolean> {
+    const running = this.#fresh.get(target)
+    if (running === undefined) return this.#start(target, run())
+    running.next ??= running.isReady.then(run, run)
+    return running.next
+  }
+
+  #start(target: string, isReady: Promise<boolean>): Promise<boolean> {
+    const running: FreshProbe = { isReady, next: undefined }
+    this.#fresh.set(target, running)
+    const done = (): void => {
+      this.#fresh.delete(target)
+      if (running.next !== undefined) this.#start(target, running.next).catch(() => undefined) // its callers have it, too
+    }
+    isReady.then(done, done)
+    return isReady
+  }
+
   /** How long to wait before starting: 0 for a turn that comes alone or with a few others. */
   startDelayMs(): number {
     const now = performance.now()
@@ -34,6 +57,8 @@ export class Pacing {
     return at - now
   }
 }
+
+type FreshProbe = { readonly isReady: Promise<boolean>; next: Promise<boolean> | undefined }
 
 const AT_ONCE = 10 // one person's turns start without a wait, and a model server can take that many
 const GAP_MS = 25 // forty a second: a thousand turns are running again within half a minute

@@ -151,7 +151,8 @@ async function probeFor(
       const { runnerId } = session.data
       const wanted = wantedOf(session.data)
       const what = `runner ${runnerId ?? 'any'} ${JSON.stringify(wanted)}`
-      return pacing.probe(what, () => ports.runner.probe(runnerId, wanted))
+      const probe = (): Promise<boolean> => ports.runner.probe(runnerId, wanted)
+      return ports.store.isShared ? pacing.freshProbe(what, probe) : pacing.probe(what, probe)
     }
     case 'model':
       return modelAnswers(ports, session)

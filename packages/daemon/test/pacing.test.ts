@@ -1,0 +1,31 @@
+/** Probes that many turns share. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Pacing } from '../src/engine/pacing.ts'
+
+test('a fresh probe starts after it was asked for, and all who ask while one runs share the next one', async () => {
+  const pacing = new Pacing({ probeMs: 60_000 })
+  const runs: PromiseWithResolvers<boolean>[] = []
+  const run = (): Promise<boolean> => {
+    const started = Promise.withResolvers<boolean>()
+    runs.push(started)
+    return started.promise
+  }
+  const first = pacing.freshProbe('runner', run)
+  const [second, third] = [pacing.freshProbe('runner', run), pacing.freshProbe('runner', run)]
+  assert.equal(runs.length, 1)
+  runs[0]?.resolve(false)
+  assert.equal(await first, false)
+  await new Promise(setImmediate)
+  assert.equal(runs.length, 2)
+  const fourth = pacing.freshProbe('runner', run)
+  runs[1]?.resolve(true)
+  assert.deepEqual(await Promise.all([second, third]), [true, true])
+  await new Promise(setImmediate)
+  runs[2]?.resolve(false)
+  assert.equal(await fourth, false)
+  const fifth = pacing.freshProbe('runner', run)
+  assert.equal(runs.length, 4, 'no result is kept')
+  runs[3]?.resolve(true)
+  assert.equal(await fifth, true)
+})
