@@ -41,11 +41,11 @@ export class Pacing {
   #start(target: string, isReady: Promise<boolean>): Promise<boolean> {
     const running: FreshProbe = { isReady, next: undefined }
     this.#fresh.set(target, running)
-    const done = (): void => {
+    const settle = (): void => {
       this.#fresh.delete(target)
       if (running.next !== undefined) this.#start(target, running.next).catch(() => undefined) // its callers have it, too
     }
-    isReady.then(done, done)
+    isReady.then(settle, settle)
     return isReady
   }
 
