@@ -144,13 +144,14 @@ export class OwnerActions {
   }
 
   /** Changes the title at once, and the model and its provider for the next turn. */
-  async change(session: LiveSession, { title, ...request }: SessionPatch, command?: CommandRow): Promise<void> {
-    await session.admission.run(async () => {
+  async change(session: LiveSession, { title, ...request }: SessionPatch, command?: CommandRow): Promise<string> {
+    return session.admission.run(async () => {
       const bound = await this.#ports.providers.bind(session.id, request, session.data)
       const named = title == null ? title : this.#ports.secrets.scrub(title)
       const data = { ...session.data, ...bound, ...(named === undefined ? {} : { title: named }) }
       const done = command === undefined ? {} : outcomeOf(command, session.id)
       await session.transact(() => ({ drafts: [], data, ...done }))
+      return session.id
     })
   }
 
@@ -187,7 +188,7 @@ export class OwnerActions {
       const asked: unknown = JSON.parse(command.body)
       if (command.kind === 'delete') return await this.remove(session.row)
       if (command.kind === 'prompt') return void (await this.prompt(session, promptOf(asked), command.key, command))
-      if (command.kind === 'change') return await this.change(session, changeSchema.parse(asked).patch, command)
+      if (command.kind === 'change') return void (await this.change(session, changeSchema.parse(asked).patch, command))
       const { turnId, cancel, approval } = askedSchema.parse(asked)
       const view = session.turn(turnId) ?? (await this.#turn(turnId))
       if (cancel !== undefined) return void (await this.cancel(session, view, cancel, command))
