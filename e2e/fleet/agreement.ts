@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
+import { eventually } from '../../test/kit/wait.ts'
 import type { FleetDaemon, FleetRig } from './rig.ts'
 
 export async function sameEverywhere(
@@ -9,11 +10,27 @@ export async function sameEverywhere(
   sessionId: string,
   turnId: string,
 ): Promise<SessionEvent[]> {
-  const tails = await Promise.all(daemons.map(({ api }) => api.ended(sessionId, turnId)))
+  const tails = await Promise.all(daemons.map((daemon) => tailOf(daemon, sessionId, turnId)))
   for (const tail of tails) assert.deepEqual(tail, tails[0])
   const events = tails[0] ?? []
   assertNoGap(events)
   assert.equal(events.filter((event) => isTerminal(event) && event.turnId === turnId).length, 1)
+  return events
+}
+
+/** As a client reads them: if the connection breaks, it goes on behind the last event that it has. */
+export async function tailOf({ name, api }: FleetDaemon, sessionId: string, turnId: string): Promise<SessionEvent[]> {
+  const events: SessionEvent[] = []
+  const isEnd = (event: SessionEvent | undefined): boolean =>
+    event !== undefined && isTerminal(event) && event.turnId === turnId
+  await eventually(`${name} has told the end of the turn`, async () => {
+    try {
+      events.push(...(await api.events(sessionId, isEnd, events.at(-1)?.seq ?? 0)))
+    } catch {
+      return false // its database is away, or it is
+    }
+    return isEnd(events.at(-1))
+  })
   return events
 }
 

@@ -29,7 +29,7 @@ export type Cluster = {
 export async function startCluster(folder: string, flags: readonly string[] = []): Promise<Cluster> {
   const bin = await newFolder(folder)
   await initialise(bin, folder)
-  return serve({ bin, folder, flags, port: await closedPort() })
+  return serveSomewhere({ bin, folder, flags })
 }
 
 /** A primary and a standby of the same cluster, which has the primary's commits from `127.0.0.1:replicaOf(primary's port)`. */
@@ -43,10 +43,10 @@ export async function startPair(
   await initialise(bin, first)
   await run('cp', ['-a', join(first, 'data'), second], asNobody) // nothing has been written yet: a copy is a backup
   await run('touch', [join(second, 'data', 'standby.signal')], asNobody)
-  const primary = await serve({ bin, folder: first, flags: [], port: await closedPort() })
+  const primary = await serveSomewhere({ bin, folder: first, flags: [] })
   const from = `primary_conninfo=host=127.0.0.1 port=${await replicaOf(primary.port)} user=postgres application_name=second`
   const retry = 'wal_retrieve_retry_interval=100ms'
-  const standby = await serve({ bin, folder: second, flags: [from, retry], port: await closedPort() })
+  const standby = await serveSomewhere({ bin, folder: second, flags: [from, retry] })
   return { primary, standby }
 }
 
@@ -73,7 +73,19 @@ async function initialise(bin: string, folder: string): Promise<void> {
   await run(join(bin, 'initdb'), init, { ...asNobody, env: ENV, cwd: folder })
 }
 
-async function serve(parts: { bin: string; folder: string; flags: readonly string[]; port: number }): Promise<Cluster> {
+type Served = { readonly bin: string; readonly folder: string; readonly flags: readonly string[] }
+
+/** Another process may take the port first, between our look and our start. */
+async function serveSomewhere(parts: Served, attemptsLeft = 3): Promise<Cluster> {
+  try {
+    return await serve({ ...parts, port: await closedPort() })
+  } catch (error) {
+    if (attemptsLeft === 0) throw error
+    return serveSomewhere(parts, attemptsLeft - 1)
+  }
+}
+
+async function serve(parts: Served & { readonly port: number }): Promise<Cluster> {
   const { bin, folder, flags, port } = parts
   const settings = [...SETTINGS, `unix_socket_directories=${folder}`, ...flags].flatMap((setting) => ['-c', setting])
   const args = ['-D', join(folder, 'data'), '-h', '127.0.0.1', '-p', String(port), ...settings]

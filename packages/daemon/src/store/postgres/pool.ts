@@ -1,6 +1,8 @@
 /**
  * A few connections for reads and short writes. Every statement here may be repeated: it reads, or the second time changes nothing.
  *
+ * I2  Connections are opened at the start and kept. One that cannot be opened again is tried last: while the server has none to spare,
+ *     the others do the work.
  * I1  No caller waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
  */
 import { performance } from 'node:perf_hooks'
@@ -24,21 +26,28 @@ export class Pool {
     this.#free = [...this.#all]
   }
 
+  /** I2: rejects if the server does not give us all of them. */
+  async open(): Promise<void> {
+    await Promise.all(this.#all.map((connection) => connection.query('SELECT 1')))
+  }
+
   async query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
     const until = performance.now() + WAIT_MS
     for (;;) {
       const connection = await this.#take(until)
+      let isOpen = true
       try {
         return await connection.query(text, values)
       } catch (error) {
         const trouble = troubleOf(error)
+        isOpen = trouble !== 'connection'
         if (this.#isEnded) throw closed()
         if (trouble === 'statement') throw error
         if (performance.now() + AGAIN_MS > until) throw unreachable(error) // I1
-        if (trouble === 'connection') await pause(AGAIN_MS)
       } finally {
-        this.#give(connection)
+        this.#give(connection, isOpen)
       }
+      if (!isOpen) await pause(AGAIN_MS)
     }
   }
 
@@ -71,10 +80,11 @@ export class Pool {
     })
   }
 
-  #give(connection: Connection): void {
+  #give(connection: Connection, isOpen: boolean): void {
     const next = this.#waiting.shift()
-    if (next === undefined) this.#free.push(connection)
-    else next(connection)
+    if (next !== undefined) next(connection)
+    else if (isOpen) this.#free.push(connection)
+    else this.#free.unshift(connection) // I2
   }
 }
 

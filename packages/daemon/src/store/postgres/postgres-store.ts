@@ -116,6 +116,7 @@ class PostgresStore implements Store {
     let era: number | undefined
     let onEra = (heard: number): void => void (era = heard)
     try {
+      await pool.open()
       const boots = new BootFile(folder)
       const lease = await DaemonLease.start(
         {
@@ -135,6 +136,7 @@ class PostgresStore implements Store {
       const store = new PostgresStore(options, { lock, pool, clock, lease, hints })
       onEra = (heard) => store.#rewinds.heard(heard)
       if (era !== undefined) onEra(era)
+      await store.#appending.query('SELECT 1') // opened now: later the server may have none to spare
       await store.#rewinds.compare()
       return store
     } catch (error) {
