@@ -177,7 +177,7 @@ function change(work: Work, plan: RestorePlan): Applied {
   for (const path of plan.removals) if (attempt(path, () => removeOne(work, path))) removed += 1
   for (const path of plan.emptied) removeEmpty(root, path)
   const make = work.owner ?? 'ours'
-  for (const { path } of plan.folders)
+  for (const { path } of plan.folders.filter(({ isMade }) => isMade))
     attempt(path, () => {
       openFolder(root.itself, path.split('/').map(bytesOf), make)[Symbol.dispose]()
       return undefined
@@ -186,13 +186,17 @@ function change(work: Work, plan: RestorePlan): Applied {
     if (attempt(write.path, () => writeOne(work, write, String(i)))) restored += 1
   for (const { path, perm } of plan.modes) if (attempt(path, () => changeMode(work, path, perm))) restored += 1
   // Innermost first: a folder may lose the permission to enter it.
-  for (const { path, perm } of plan.folders.toReversed())
-    attempt(path, () => {
-      using folder = openFolder(root.itself, path.split('/').map(bytesOf))
-      chmodSync(folder.itself, perm)
-      return undefined
-    })
+  for (const { path, perm } of plan.folders.toReversed()) attempt(path, () => changeFolder(root, path, perm))
   return { restored, removed, skipped }
+}
+
+function changeFolder(root: OpenFolder, path: TreePath, perm: number): undefined {
+  try {
+    using folder = openFolder(root.itself, path.split('/').map(bytesOf))
+    chmodSync(folder.itself, perm)
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error // it was removed with what was in it
+  }
 }
 
 const CHANGED = 'changed since the safety checkpoint'

@@ -44,18 +44,20 @@ export async function capture(store: ShadowStore, limits: CaptureLimits, signal:
 
 // ---- details ----
 
+const NONE = Buffer.alloc(0)
 const ATTEMPTS = 3
 const LEFT_MAX = 50 // a box may have a thousand checkpoints
 const PRUNED_MAX = 100
 
 async function captureOnce(store: ShadowStore, limits: CaptureLimits, signal: AbortSignal): Promise<Captured> {
-  const list = (...flags: readonly string[]): Promise<Buffer> =>
-    store.git(['ls-files', '-z', '--others', '--exclude-standard', ...flags], { signal })
-  const [ignoredBytes, untrackedBytes, dirtyBytes] = await Promise.all([
-    list('--ignored', '--directory'),
-    list(),
-    store.git(['diff-files', '--raw', '-z', '--no-renames', '--ignore-submodules=all'], { signal }),
-  ])
+  const [ignoredBytes = NONE, untrackedBytes = NONE, dirtyBytes = NONE] = await store.gitAll(
+    [
+      'ls-files -z --others --exclude-standard --ignored --directory',
+      'ls-files -z --others --exclude-standard',
+      'diff-files --raw -z --no-renames --ignore-submodules=all',
+    ],
+    { signal },
+  )
   const ignored = splitNul(ignoredBytes)
   const prunable = ignored.filter((path) => path.endsWith('/') && /^[\x20-\x7E]+$/.test(path)).slice(0, PRUNED_MAX)
   const find = findCommand(prunable.map((path) => path.slice(0, -1)))

@@ -10,8 +10,8 @@ export type RestorePlan = {
   readonly removals: readonly TreePath[]
   /** Files of which only the permissions differ. */
   readonly modes: readonly { readonly path: TreePath; readonly perm: number }[]
-  /** Folders to make if they are missing, with their permissions; outermost first. */
-  readonly folders: readonly { readonly path: TreePath; readonly perm: number }[]
+  /** Folders that get these permissions, outermost first; with `isMade`, they are made if they are missing. */
+  readonly folders: readonly { readonly path: TreePath; readonly perm: number; readonly isMade: boolean }[]
   /** Folders to remove if they are empty; innermost first. */
   readonly emptied: readonly TreePath[]
 }
@@ -46,7 +46,9 @@ export function planRestore(
     const isSame = before?.perm === after?.perm && (after === undefined || before?.isEmpty === after.isEmpty)
     if (isSame || !isWanted(path)) return []
     // A folder that had nothing special is made by what is in it; only its permissions may have to go back.
-    return after !== undefined || before?.isEmpty === false ? [{ path, perm: after?.perm ?? FOLDER_PERM }] : []
+    return after !== undefined || before?.isEmpty === false
+      ? [{ path, perm: after?.perm ?? FOLDER_PERM, isMade: after !== undefined }]
+      : []
   })
   return {
     writes,

@@ -6,7 +6,7 @@
  * I3  A checkpoint exists once its ref does, and the ref is written last.
  * I4  What the seed borrows from the workspace's repository is copied into the store; until then a box could damage it.
  */
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import {
   copyFileSync,
   existsSync,
@@ -76,6 +76,20 @@ export class ShadowStore {
     return this.run([this.#git, ...args], options)
   }
 
+  /** Several commands in one sandbox; resolves with the output of each. A line is a command of git, without the word. */
+  async gitAll(lines: readonly string[], options: Omit<CommandOptions, 'isSeeded'>): Promise<readonly Buffer[]> {
+    const mark = randomUUID() // no file can have it in its name
+    const script = lines.map((line) => `"$1" ${line}`).join(`; printf %s ${mark}; `)
+    const output = await this.run(['/bin/sh', '-ec', script, 'sh', this.#git], options)
+    const parts: Buffer[] = []
+    for (let from = 0; ;) {
+      const to = output.indexOf(mark, from)
+      parts.push(output.subarray(from, to === -1 ? output.length : to))
+      if (to === -1) return parts
+      from = to + mark.length
+    }
+  }
+
   run(command: readonly string[], options: Omit<CommandOptions, 'isSeeded'>): Promise<Buffer> {
     return runInPlace(this.#place, command, { ...options, isSeeded: this.#isSeeded })
   }
@@ -92,34 +106,23 @@ export class ShadowStore {
   }
 
   async write(manifest: Manifest, signal: AbortSignal): Promise<Snapshot> {
-    const tree = textOf(await this.git(['write-tree'], { signal }))
-    const input = encodeManifest(manifest)
-    const manifestOid = textOf(await this.git(['hash-object', '-w', '--no-filters', '--stdin'], { input, signal }))
-    return { tree, manifest, manifestOid }
+    const lines = ['write-tree', 'hash-object -w --no-filters --stdin']
+    const [tree, oid] = await this.gitAll(lines, { input: encodeManifest(manifest), signal })
+    return { tree: textOf(tree), manifest, manifestOid: textOf(oid) }
   }
 
   /** I3 */
   async keep(id: string, { tree, manifestOid }: Snapshot, signal: AbortSignal): Promise<void> {
     const input = joinNul([`040000 tree ${tree}\tfiles`, `100644 blob ${manifestOid}\tmanifest`])
-    const root = textOf(await this.git(['mktree', '-z'], { input, signal }))
-    await this.git(['update-ref', `refs/checkpoints/${id}`, root], { signal })
+    await this.gitAll([`update-ref refs/checkpoints/${id} "$("$1" mktree -z)"`], { input, signal })
   }
 
   async load(id: string, signal: AbortSignal): Promise<Snapshot> {
     const ref = `refs/checkpoints/${id}`
-    const [tree = '', manifestOid = ''] = textOf(
-      await this.git(['rev-parse', `${ref}:files`, `${ref}:manifest`], { signal }),
-    ).split('\n')
-    const bytes = await this.git(['cat-file', 'blob', manifestOid], { signal })
+    const lines = [`rev-parse ${ref}:files ${ref}:manifest`, `cat-file blob ${ref}:manifest`]
+    const [names, bytes = EMPTY] = await this.gitAll(lines, { signal })
+    const [tree = '', manifestOid = ''] = textOf(names).split('\n')
     return { tree, manifest: decodeManifest(bytes), manifestOid }
-  }
-
-  /** The checkpoints whose refs exist. */
-  async kept(signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const listed = textOf(
-      await this.git(['for-each-ref', '--format=%(refname:lstrip=2)', 'refs/checkpoints/'], { signal }),
-    )
-    return new Set(listed.split('\n').filter((line) => line !== ''))
   }
 
   async changes(from: Snapshot, to: Snapshot, signal: AbortSignal): Promise<TreeChange[]> {
@@ -171,8 +174,7 @@ export class ShadowStore {
 
   /** Deletes objects that no checkpoint needs. */
   async prune(signal: AbortSignal): Promise<void> {
-    await this.git(['repack', '-a', '-d', '-q'], { signal })
-    await this.git(['prune', '--expire=now'], { signal })
+    await this.gitAll(['repack -a -d -q', 'prune --expire=now'], { signal })
   }
 
   /** Loose objects and bytes on disk. */
@@ -227,11 +229,9 @@ export class ShadowStore {
 
   /** Removes what a repository's index may say but a checkpoint's must not: links, conflicts, files that git must not look at. */
   async #cleanSeed(signal: AbortSignal): Promise<void> {
-    const staged = splitNul(await this.git(['ls-files', '-z', '--stage'], { signal }))
-    const odd = staged.filter((line) => line.startsWith('160000') || !/^\d+ \w+ 0\t/.test(line))
-    const flagged = splitNul(await this.git(['ls-files', '-z', '-v'], { signal })).filter(
-      (line) => !line.startsWith('H '),
-    )
+    const [stages = EMPTY, flags = EMPTY] = await this.gitAll(['ls-files -z --stage', 'ls-files -z -v'], { signal })
+    const odd = splitNul(stages).filter((line) => line.startsWith('160000') || !/^\d+ \w+ 0\t/.test(line))
+    const flagged = splitNul(flags).filter((line) => !line.startsWith('H '))
     const removed = [...odd.map((line) => line.slice(line.indexOf('\t') + 1)), ...flagged.map((line) => line.slice(2))]
     if (removed.length > 0)
       await this.git(['update-index', '--force-remove', '-z', '--stdin'], {
@@ -252,12 +252,13 @@ export class ShadowStore {
   }
 }
 
+const EMPTY = Buffer.alloc(0)
 const PATHS_AT_ONCE = 2_000
 const INDEX_BYTES_MAX = 256 * 1024 * 1024
 const EXCLUDE_BYTES_MAX = 64 * 1024
 const DIFF_TREE = ['diff-tree', '-r', '--no-renames', '--ignore-submodules=all'] as const
 
-const textOf = (bytes: Buffer): string => bytes.toString('latin1').trimEnd()
+const textOf = (bytes: Buffer | undefined): string => (bytes ?? EMPTY).toString('latin1').trimEnd()
 
 /** Ours in the workspace, and folders that nobody edits by hand; a `.gitignore` may say otherwise. */
 const EXCLUDED = `.breakfall-????????-????-????-????-????????????
