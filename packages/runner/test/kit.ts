@@ -3,11 +3,10 @@ import { WAIT_MS } from '../../../test/kit/wait.ts'
 import { type ChildProcess } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Box, Exec, ExecEvent } from '@breakfall/wire'
 import { boxSchema, execSchema } from '@breakfall/wire'
-import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
+import { type AfterHook, atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { Program } from '../../../test/kit/program.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
@@ -125,7 +124,7 @@ export function bytesOf(events: readonly ExecEvent[], stream: 'stdout' | 'stderr
 
 /** Starts a runner in this process. What it still runs is ended after the test. */
 export async function inProcess(
-  t: Pick<TestContext, 'after'>,
+  t: AfterHook,
   options: Partial<RunnerOptions> = {},
 ): Promise<TestRunner & { close(): Promise<void> }> {
   const stateDir = options.stateDir ?? join(tempFolder(t), 'state')
@@ -156,7 +155,7 @@ export type RunnerProgram = TestRunner & {
 
 /** Starts a runner as a separate process, to be killed. */
 export async function asProgram(
-  t: Pick<TestContext, 'after'>,
+  t: AfterHook,
   stateDir: string,
   flags: readonly string[] = [],
   as: { uid?: number; gid?: number } = {},

@@ -64,6 +64,14 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall sessions --search parser --json',
   ],
   output: ['breakfall output EXEC > build.log          EXEC: the execId of a tool-call event'],
+  undo: [
+    'breakfall undo --dry-run                  what the last turn in this folder changed, and undo would bring back',
+    'breakfall undo',
+    'breakfall undo --redo                     take back the undo',
+    'breakfall undo --path src/app.ts          only this file',
+    'breakfall undo 0198c2a4-91e0 --list       the checkpoints of a session',
+  ],
+  diff: ['breakfall diff', 'breakfall diff 0198c2a4-91e0 --stat       a session, or one turn'],
   export: [
     'breakfall export 0198c2a4-91e0 --output bundle.ndjson',
     'breakfall export 0198c2a4-91e0 --redact text > bundle.ndjson',

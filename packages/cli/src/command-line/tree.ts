@@ -16,7 +16,6 @@ import type { GatewayOptions } from '../commands/gateway.ts'
 import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
 import type { OpenOptions } from '../commands/open.ts'
-import type { OutputOptions } from '../commands/output.ts'
 import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
 import type { UninstallOptions } from '../commands/uninstall.ts'
@@ -26,6 +25,7 @@ import { version } from '../process/version.ts'
 import { printable } from '../render/printable.ts'
 import type { RunOptions } from '../run/options.ts'
 import { addMcpCommands } from './mcp-commands.ts'
+import { addUndoCommands } from './undo-commands.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
@@ -303,14 +303,7 @@ function addSessionCommands(command: AddCommand): void {
     const { showCommand } = await import('../commands/sessions.ts')
     await showCommand(context, id)
   })
-  command<OutputOptions>(
-    'output <exec>',
-    "print the whole output of a tool's command, including what the journal cut",
-    async (context, options, [id = '']) => {
-      const { outputCommand } = await import('../commands/output.ts')
-      await outputCommand(context, id, options)
-    },
-  ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
+  addUndoCommands(command)
   command<ExportOptions>(
     'export <session>',
     'a session as a bundle of JSON lines, for the console or a colleague; needs no daemon',

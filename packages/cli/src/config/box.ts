@@ -1,7 +1,7 @@
 /** What runs add to their boxes: variables, folders, the network, the kind of home folder. */
 import { resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { type Network, NETWORK_PRESETS } from '@breakfall/wire'
+import { type CheckpointMode, type Network, NETWORK_PRESETS } from '@breakfall/wire'
 import type { Env } from './env.ts'
 import { homeFolder } from './paths.ts'
 import type { Config } from './schema.ts'
@@ -16,10 +16,12 @@ export type BoxSetting = {
   readonly mounts: readonly BoxMountSetting[]
   readonly network: Network | undefined
   readonly home: 'real' | 'private' | undefined
+  /** For undo. */
+  readonly checkpoints: CheckpointMode
 }
 
 export function resolveBox({ box = {} }: Config, env: Env): BoxSetting {
-  const { passEnv = [], mounts = [], network, home } = box
+  const { passEnv = [], mounts = [], network, home, checkpoints = 'auto' } = box
   const passed = passEnv.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]] as const]))
   return {
     env: { ...Object.fromEntries(passed), ...box.env },
@@ -27,6 +29,7 @@ export function resolveBox({ box = {} }: Config, env: Env): BoxSetting {
     mounts: mounts.map((text) => mountOf(text, env)),
     network: network === undefined ? undefined : networkOf(network),
     home,
+    checkpoints,
   }
 }
 

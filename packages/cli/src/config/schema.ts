@@ -143,6 +143,7 @@ const sections = {
       })
       .optional(),
     home: oneOf(['real', 'private']).optional(),
+    checkpoints: oneOf(['auto', 'manual', 'off']).optional(),
   }),
   agent: agentSchema,
   run: body({

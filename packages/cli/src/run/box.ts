@@ -12,6 +12,7 @@ export function boxToCreate(context: RunContext, folder: string): BoxCreate {
   const mounts = runMounts(context)
   return {
     workspace: folder,
+    ...(config.box.checkpoints === 'off' || options.rehearsal === true ? {} : { checkpoints: config.box.checkpoints }),
     ...(network === undefined ? {} : { network }),
     ...(config.limits === undefined ? {} : { limits: config.limits }),
     ...(level === undefined ? {} : { isolation: { level } }),

@@ -1,7 +1,7 @@
 /**
  * The checkpoint of a turn: taken before the first tool that can write.
  *
- * I1  A tool waits for it a few seconds at most: without the wait, undo would miss what a fast command does; with a longer one, a
+ * I1  A tool waits for it, but not for long: without the wait, undo would miss what a fast command does; with a longer one, a
  *     large folder would stop the turn. A checkpoint that is not ready by then is taken while the tool runs, and says so.
  * I2  A checkpoint that fails never fails a turn: the runner lists it as skipped, with the reason.
  * I3  The turn's id is in the label, so every daemon that reaches the runner knows which turn it belongs to. Of several with the
@@ -38,4 +38,4 @@ export function turnOf(label: string | null): string | null {
 
 // ---- details ----
 
-const WAIT_MS = 3_000
+const WAIT_MS = 10_000 // usually a tenth of a second; seconds for the first checkpoint of a large folder that is no repository

@@ -112,8 +112,10 @@ export class Undoing {
       return await work(client, boxId)
     } catch (thrown) {
       if (isStale(thrown)) this.#ports.runner.forget(address)
-      if (!isFault(thrown) || thrown.category !== 'box_not_found') throw runnerFault(thrown, boxId)
+      const isOff = isFault(thrown) && thrown.report.errors?.[0]?.field === 'checkpoints'
+      if (!isOff && !(isFault(thrown) && thrown.category === 'box_not_found')) throw runnerFault(thrown, boxId)
       if (without !== undefined) return without
+      if (isOff) throw noCheckpoints('The runner takes no checkpoints: it has no git.')
       throw noCheckpoints('Its box was removed, and its checkpoints with it.')
     }
   }

@@ -102,7 +102,7 @@ export class Boxes {
           .openNetwork()
           .then(() => box.warm.refillSoon(FIRST_SANDBOX_MS))
           .catch((error: unknown) => this.#onProblem(`cannot open the network of box ${id}`, error))
-      if (box.record.checkpoints === 'auto') box.checkpoints?.takeSoon(null)
+      box.checkpoints?.takeFirst()
       return box
     } catch (error) {
       rmSync(paths.folder, { recursive: true, force: true })

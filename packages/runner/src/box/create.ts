@@ -185,9 +185,11 @@ function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate)
   return false
 }
 
+/** Automatic ones are taken where it is possible. */
 function checkpointsOf({ git }: RunnerHost, { checkpoints = 'off' }: BoxCreate): CheckpointMode {
-  if (checkpoints !== 'off' && git === null) throw unavailable('git is not on the PATH', 'checkpoints need git')
-  return checkpoints
+  if (git !== null || checkpoints === 'off') return checkpoints
+  if (checkpoints === 'manual') throw unavailable('git is not on the PATH', 'checkpoints need git')
+  return 'off'
 }
 
 function networkFor(host: RunnerHost, level: IsolationLevel, create: BoxCreate): BoxRecord['network'] {

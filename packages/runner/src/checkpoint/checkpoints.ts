@@ -53,6 +53,7 @@ export class Checkpoints {
   #work: Promise<unknown> = Promise.resolve()
   #settling: Promise<void> = Promise.resolve()
   #restoring: Promise<unknown> | undefined
+  #isAsked = false
   readonly #during = new Set<string>()
   readonly #closing = new AbortController()
 
@@ -116,6 +117,15 @@ export class Checkpoints {
     return this.#records.list()
   }
 
+  /** The state of a new box, unless its owner asks for a checkpoint right away. */
+  takeFirst(): void {
+    if (!this.#box.isAuto) return
+    const timer = setTimeout(() => {
+      if (!this.#isAsked) this.takeSoon(null)
+    }, FIRST_MS)
+    timer.unref()
+  }
+
   /** Takes one in the background; a failure is listed as skipped. */
   takeSoon(label: string | null): void {
     const limitMs = this.#records.isEmpty ? RUNNER_DEFAULTS.checkpointFirstMs : RUNNER_DEFAULTS.checkpointMs
@@ -123,6 +133,7 @@ export class Checkpoints {
   }
 
   async take(label: string | null, limitMs: number = RUNNER_DEFAULTS.checkpointFirstMs): Promise<Checkpoint> {
+    this.#isAsked = true
     try {
       return await this.#exclusive(limitMs, async (store, signal) => {
         const began = this.#begin()
@@ -184,7 +195,8 @@ export class Checkpoints {
   #isNewWork(): boolean {
     const { lastEnd } = this.#activity
     const last = this.#records.newest
-    if (last === undefined || lastEnd === null || this.#box.live().length > 0) return false
+    if (last === undefined) return !this.#isAsked
+    if (lastEnd === null || this.#box.live().length > 0) return false
     const endedAtMs = Number(lastEnd / 1_000_000n)
     return Date.parse(last.at) < endedAtMs && this.#host.clock.now() - endedAtMs >= RUNNER_DEFAULTS.checkpointIdleMs
   }
@@ -332,6 +344,7 @@ export function requireCheckpoints(checkpoints: Checkpoints | undefined): Checkp
   throw invalidRequest([{ field: 'checkpoints', expected, got: 'off' }])
 }
 
+const FIRST_MS = 50
 const LOOSE_MAX = 4_000 // objects in files of their own; beyond that they are packed
 
 const ignored = (): void => {

@@ -16,12 +16,24 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import type { Checkpoint, CheckpointList, Restored } from '@breakfall/wire'
+import { after, describe, test } from 'node:test'
+import {
+  type Checkpoint,
+  type CheckpointList,
+  checkpointListSchema,
+  checkpointSchema,
+  type Restored,
+  restoredSchema,
+} from '@breakfall/wire'
 import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
-let runner: TestRunner
-let parent: string
+const file = { after: (clean: () => unknown) => after(async () => void (await clean())) }
+const parent = tempFolder(file, 'checkpoints')
+const runner = await inProcess(file, {
+  allowWorkspace: [parent],
+  allowIsolation: ['process'],
+  checkpoints: { bytesMax: 3_000_000, filesMax: 300, fileBytesMax: 100_000 },
+})
 let boxes = 0
 
 /** Runs in the workspace, from outside the box. */
@@ -56,13 +68,13 @@ class Workspace {
   async take(label?: string): Promise<Checkpoint> {
     const { status, json, text } = await this.call('POST', '', label === undefined ? {} : { label })
     assert.equal(status, 201, text)
-    return json as unknown as Checkpoint
+    return checkpointSchema.parse(json)
   }
 
   async restore(id: string, request: object = {}): Promise<Restored> {
     const { status, json, text } = await this.call('POST', `/${id}/restore`, request)
     assert.equal(status, 200, text)
-    return json as unknown as Restored
+    return restoredSchema.parse(json)
   }
 
   async refused(id: string, request: object = {}): Promise<[number, string | undefined, unknown]> {
@@ -71,7 +83,7 @@ class Workspace {
   }
 
   async list(): Promise<CheckpointList> {
-    return (await this.call('GET', '')).json as unknown as CheckpointList
+    return checkpointListSchema.parse((await this.call('GET', '')).json)
   }
 
   call(method: string, path: string, body?: object, headers = {}) {
@@ -89,20 +101,6 @@ async function workspace(files: string, create: object = {}, on: TestRunner = ru
 }
 
 describe('checkpoints', { skip: withoutBwrap }, () => {
-  const cleanups: (() => void | Promise<void>)[] = []
-  const t = { after: (work: () => void | Promise<void>) => void cleanups.push(work) }
-
-  before(async () => {
-    parent = tempFolder(t as never, 'checkpoints')
-    runner = await inProcess(t as never, {
-      allowWorkspace: [parent],
-      checkpoints: { bytesMax: 3_000_000, filesMax: 300, fileBytesMax: 100_000 },
-    })
-  })
-  after(async () => {
-    for (const work of cleanups.toReversed()) await work()
-  })
-
   test('bring back what a command edited, made, removed, linked and changed the permissions of, and the safety redoes it', async () => {
     const ws =
       await workspace(`git init -q . && mkdir -p src empty/deep 'odd dir' && echo one >src/a && echo two >b && chmod 755 b
@@ -293,10 +291,10 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     assert.equal((await damaged.take()).files, 1)
   })
 
-  test('a runner killed in a checkpoint and in a restore loses no file, and its successor can go on', async () => {
-    const stateDir = join(tempFolder(t as never), 'state')
+  test('a runner killed in a checkpoint and in a restore loses no file, and its successor can go on', async (t) => {
+    const stateDir = join(tempFolder(t), 'state')
     const flags = ['--allow-workspace', parent]
-    const first = await asProgram(t as never, stateDir, flags)
+    const first = await asProgram(t, stateDir, flags)
     const ws = await workspace('for i in $(seq 250); do echo $i >$i; done', {}, first)
     const { id } = await ws.take()
     await ws.run('for i in $(seq 250); do echo new >$i; done')
@@ -312,7 +310,7 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
       const text = readFileSync(join(ws.folder, String(i)), 'utf8')
       assert.ok(text === 'new\n' || text === `${i}\n`, `${i} is half of two versions: ${JSON.stringify(text)}`)
     }
-    const second = await asProgram(t as never, stateDir, flags)
+    const second = await asProgram(t, stateDir, flags)
     const again = new Workspace(ws.folder, ws.boxId, second)
     assert.deepEqual(
       readdirSync(ws.folder).filter((name) => name.startsWith('.')),

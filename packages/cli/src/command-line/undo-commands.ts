@@ -1,0 +1,43 @@
+/** The commands about what a session's tools did: their output, the files they changed, and the way back. */
+import { Option } from 'commander'
+import type { OutputOptions } from '../commands/output.ts'
+import type { DiffOptions, UndoOptions } from '../commands/undo.ts'
+import { collect } from './flags.ts'
+import type { AddCommand } from './fleet-commands.ts'
+
+export function addUndoCommands(command: AddCommand): void {
+  command<OutputOptions>(
+    'output <exec>',
+    "print the whole output of a tool's command, including what the journal cut",
+    async (context, options, [id = '']) => {
+      const { outputCommand } = await import('../commands/output.ts')
+      await outputCommand(context, id, options)
+    },
+  ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
+  command<UndoOptions>(
+    'undo [id]',
+    'bring files back to before a turn: the last one of this folder, or that of a session or turn; needs no daemon',
+    async (context, options, [id]) => {
+      const { undoCommand } = await import('../commands/undo.ts')
+      await undoCommand(context, options, id)
+    },
+  )
+    .option('--dry-run', 'only say what it would do')
+    .option('--turn <turn>', 'back to before this turn')
+    .option('--to <checkpoint>', 'back to this checkpoint')
+    .option('--path <path>', 'only this file or folder (repeatable)', collect)
+    .option('--force', 'also overwrite files that you or others changed meanwhile; a safety checkpoint keeps them')
+    .option('--redo', 'take back the last undo')
+    .option('--list', 'list the checkpoints')
+  command<DiffOptions>(
+    'diff [id]',
+    'show what changed since before the last turn, or what one turn changed; needs no daemon',
+    async (context, options, [id]) => {
+      const { diffCommand } = await import('../commands/undo.ts')
+      await diffCommand(context, options, id)
+    },
+  )
+    .option('--turn <turn>', 'what this turn changed')
+    .option('--from <checkpoint>', 'since this checkpoint')
+    .option('--stat', 'only the names of the files')
+}

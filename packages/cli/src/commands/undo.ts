@@ -1,0 +1,135 @@
+/** `breakfall undo` and `breakfall diff`: what a session's turns did to files, and the way back. */
+import type { DaemonClient, SessionViewer } from '@breakfall/client'
+import { Fault, isFault } from '@breakfall/faults'
+import type { Session, SessionCheckpoints, Undo, Undone } from '@breakfall/wire'
+import type { Context } from '../context.ts'
+import { findViewer } from '../daemon/find.ts'
+import { utcTime } from '../render/parked.ts'
+import { printable } from '../render/printable.ts'
+import { fullId } from '../sessions/ids.ts'
+import { ifNotFound } from '../sessions/lookup.ts'
+import { currentFolder } from '../workspace/work-folder.ts'
+
+export type UndoOptions = {
+  readonly turn?: string
+  readonly to?: string
+  readonly dryRun?: boolean
+  readonly force?: boolean
+  readonly list?: boolean
+  readonly redo?: boolean
+  readonly path?: readonly string[]
+}
+
+export type DiffOptions = {
+  readonly turn?: string
+  readonly from?: string
+  readonly stat?: boolean
+}
+
+export function undoCommand(context: Context, options: UndoOptions, id: string | undefined): Promise<void> {
+  if (options.redo === true && (options.to ?? options.turn) !== undefined)
+    throw new Fault('invalid_request', { error: '--redo takes back the last undo; omit --turn and --to' })
+  return onSession(context, id, options.turn, async (client, { sessionId, turnId }) => {
+    if (options.list === true) return showList(await client.checkpoints(sessionId), context)
+    const checkpoint = options.redo === true ? lastSafety(await client.checkpoints(sessionId)) : options.to
+    const request: Undo = {
+      ...(checkpoint === undefined ? {} : { checkpoint }),
+      ...(checkpoint === undefined && turnId !== undefined ? { toTurn: turnId } : {}),
+      ...(options.path === undefined ? {} : { paths: [...options.path] }),
+      ...(options.dryRun === true ? { dryRun: true } : {}),
+      ...(options.force === true ? { force: true } : {}),
+    }
+    try {
+      showUndone(await client.undo(sessionId, request), context, request.dryRun === true)
+    } catch (thrown) {
+      if (isFault(thrown) && !context.out.json)
+        for (const path of thrown.report.paths ?? []) context.out.say(`  conflict  ${printable(path)}`)
+      throw thrown
+    }
+  })
+}
+
+export function diffCommand(context: Context, options: DiffOptions, id: string | undefined): Promise<void> {
+  const { out } = context
+  return onSession(context, id, options.turn, async (client, { sessionId, turnId }) => {
+    const query = {
+      ...(options.from === undefined ? {} : { checkpoint: options.from }),
+      // One turn: up to the next. Without a turn: everything since before the last one.
+      ...(options.from === undefined && turnId !== undefined ? { turn: turnId, to: 'next' } : {}),
+    }
+    if (!out.json && options.stat !== true) return out.write(await client.patch(sessionId, query))
+    const { files } = await client.diff(sessionId, query)
+    if (out.json) return out.result({ outcome: 'finished', sessionId, files })
+    for (const { path, change } of files) out.line(`${MARKS[change]} ${printable(path)}`)
+  })
+}
+
+// ---- details, in the order they are used above ----
+
+const MARKS = { added: 'A', changed: 'M', removed: 'D' } as const
+
+type Found = { readonly sessionId: string; readonly turnId: string | undefined }
+
+/** With the running daemon, or a temporary one. */
+async function onSession(
+  { config }: Context,
+  id: string | undefined,
+  turn: string | undefined,
+  act: (client: DaemonClient, found: Found) => Promise<void>,
+): Promise<void> {
+  const { kind, viewer } = await findViewer(config, '')
+  const found = await find(viewer, id, turn)
+  if (kind === 'live') return act(viewer, found)
+  const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
+  return withTemporaryDaemon(config, (client) => act(client, found))
+}
+
+/** By the id of a session or a turn; without one, the last session of this folder. */
+async function find(viewer: SessionViewer, id: string | undefined, turn: string | undefined): Promise<Found> {
+  const turnId = turn === undefined ? undefined : await fullId(viewer, turn)
+  if (id === undefined) return { sessionId: (await lastHere(viewer)).id, turnId }
+  const given = await fullId(viewer, id)
+  const session = await viewer.session(given).catch(ifNotFound)
+  if (session !== undefined) return { sessionId: session.id, turnId }
+  const found = await viewer.turn(given).catch(ifNotFound)
+  if (found === undefined) throw new Fault('not_found', { error: `No session or turn has the id ${given}` })
+  return { sessionId: found.sessionId, turnId: turnId ?? found.id }
+}
+
+async function lastHere(viewer: SessionViewer): Promise<Session> {
+  const folder = currentFolder()
+  const [session] = (await viewer.sessionPage({ workspace: folder, limit: 1 })).sessions
+  if (session !== undefined) return session
+  throw new Fault('not_found', { error: `No session has worked in ${folder}. Name one: breakfall sessions` })
+}
+
+function lastSafety({ checkpoints }: SessionCheckpoints): string {
+  const safety = checkpoints.findLast(({ kind }) => kind === 'safety')
+  if (safety !== undefined) return safety.id
+  throw new Fault('checkpoint_not_found', { error: 'Nothing was undone in this session, so there is nothing to redo.' })
+}
+
+function showUndone(undone: Undone, { out }: Context, isPreview: boolean): void {
+  if (out.json) return out.result({ outcome: 'finished', ...undone })
+  const { files, restored, removed, conflicts, skipped, safety } = undone
+  for (const { path, change } of files) out.line(`${MARKS[change]} ${printable(path)}`)
+  for (const path of conflicts) out.line(`conflict  ${printable(path)}: changed outside the box; needs --force`)
+  for (const { path, because } of skipped) out.say(`left alone: ${printable(path)} (${because})`)
+  if (restored + removed === 0) return out.line('Nothing differs: the files are as they were then.')
+  const counts = `${restored} restored, ${removed} removed`
+  if (isPreview) return out.line(`${counts}. This was a preview: nothing was changed.`)
+  out.line(`${counts}. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`)
+}
+
+function showList({ mode, checkpoints, skipped, bytes }: SessionCheckpoints, { out }: Context): void {
+  if (out.json) {
+    for (const checkpoint of checkpoints) out.data(checkpoint)
+    return out.result({ outcome: 'finished', mode, checkpoints: checkpoints.length, skipped, bytes })
+  }
+  if (checkpoints.length === 0) out.line(`no checkpoints (checkpoints are ${mode} in this session)`)
+  for (const { id, at, kind, turnId, files, during } of checkpoints) {
+    const what = kind === 'safety' ? 'before an undo' : turnId === null ? 'of the new box' : `before turn ${turnId}`
+    out.line(`${id}  ${utcTime(at)}  ${what}  ${files} files${during.length === 0 ? '' : '  (a command was running)'}`)
+  }
+  for (const { at, because } of skipped) out.line(`skipped  ${utcTime(at)}  ${because}`)
+}
