@@ -54,10 +54,15 @@ test('every command ends with a result line, and this list contains every comman
     'mcp call': { args: ['none', 'tool'], code: 1, says: { outcome: 'failed' } },
     'mcp logs': { args: ['none'], code: 1, says: { outcome: 'failed' } },
     'mcp restart': { args: ['none'], code: 1, says: { outcome: 'failed' } },
+    'mcp login': { args: ['none'], code: 1, says: { outcome: 'failed' } },
+    'mcp logout': { args: ['none'], code: 1, says: { outcome: 'failed' } },
     'mcp import': { args: [], code: 2, says: { outcome: 'failed' } },
     open: { args: ['--print'], says: {} },
     demo: { args: ['--print', '--port', '70000'], code: 2, says: { outcome: 'failed' } },
     store: { args: ['migrate'], code: 2, says: { outcome: 'failed' } }, // no PostgreSQL is named
+    daemons: { args: [], says: {} },
+    runners: { args: [], says: {} },
+    fleet: { args: ['--script', '/no/such/script'], code: 2, says: { outcome: 'failed' } },
     uninstall: { args: [], code: 1, says: { outcome: 'failed' } }, // a daemon runs
     trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }
