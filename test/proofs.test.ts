@@ -34,11 +34,12 @@ test('no two promises in docs/proofs.md quote the same test', () => {
 })
 
 test('the check finds names in every form that the tests use', () => {
-  assert.deepEqual(testNamesIn("test('a', () => {\n  await t.test(`b ${c}`, …)\n})\ntest(\n  'd',\n  LIMIT,"), [
-    'a',
-    'b ${c}',
-    'd',
-  ])
+  assert.deepEqual(
+    testNamesIn(
+      "test('a', () => {\n  await t.test(`b ${c}`, …)\n})\ntest(\n  'd',\n  LIMIT,\nbrowserTest('e',\nscenario('f',",
+    ),
+    ['a', 'b ${c}', 'd', 'e', 'f'],
+  )
   assert.deepEqual(promisesIn('| promise | test |\n|---|---|\n| A. | `b` |\n| C. | none |'), [
     { promise: 'A.', quoted: 'b' },
     { promise: 'C.', quoted: undefined },

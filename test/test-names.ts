@@ -9,7 +9,8 @@ export const TESTS: readonly string[] = [
 ]
 
 export function testNamesIn(text: string): readonly string[] {
-  const call = /\b(?:test|it)(?:\.skip)?\(\s*(?:'((?:[^'\\\n]|\\.)+)'|"((?:[^"\\\n]|\\.)+)"|`((?:[^`\\]|\\.)+)`)/g
+  const call =
+    /\b(?:test|it|browserTest|scenario)(?:\.skip)?\(\s*(?:'((?:[^'\\\n]|\\.)+)'|"((?:[^"\\\n]|\\.)+)"|`((?:[^`\\]|\\.)+)`)/g
   return Array.from(text.matchAll(call), ([, single, double, template]) =>
     unescaped(single ?? double ?? template ?? ''),
   )
