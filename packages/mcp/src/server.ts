@@ -190,7 +190,7 @@ export class McpServer {
   async #callOn(connection: Connection, request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
     const tool = this.#tools.get(request.tool)
     if (tool === undefined || (request.hash !== undefined && request.hash !== tool.hash))
-      return { kind: 'refused', fault: notOffered(request.tool, tool !== undefined) } // I2
+      return { kind: 'refused', fault: notOffered(request, tool !== undefined) } // I2
     await options.onSent?.() // I1
     const { signal, onProgress } = options
     const given = { tool, arguments: request.arguments, key: request.key }
@@ -201,9 +201,12 @@ export class McpServer {
 /** These say nothing about the connection. */
 const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered'])
 
-function notOffered(tool: string, isChanged: boolean): Fault {
-  const detail = isChanged
-    ? 'its schema changed after you were shown it, so this call was not run; call it again as it is described now'
-    : 'its server does not offer it any more'
-  return new Fault('tool_not_offered', { facts: { name: tool, detail }, sideEffects: 'none' })
+function notOffered({ tool, hash }: ToolCallRequest, isChanged: boolean): Fault {
+  const gone = hash === undefined ? 'its server does not offer it' : 'its server does not offer it any more'
+  const changed =
+    'its schema changed after you were shown it, so this call was not run; call it again as it is described now'
+  return new Fault('tool_not_offered', {
+    facts: { name: tool.slice(0, 100), detail: isChanged ? changed : gone },
+    sideEffects: 'none',
+  })
 }

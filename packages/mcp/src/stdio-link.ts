@@ -82,6 +82,7 @@ export class StdioLink implements Link {
       limits: {
         startMsMax: startMs,
         startTotalMsMax: startMs,
+        stdinMs: 1_000, // a server that reads its stdin exits at once
         termMs: 2_000,
         stableMs: 1, // a server that was ready was fine: its next start need not wait long
         failuresMax: limits.failuresMax,

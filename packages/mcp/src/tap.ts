@@ -115,6 +115,7 @@ export class Tap implements Transport {
     this.#count += 1
     const id = `breakfall-${this.#count}`
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    promise.catch(() => undefined) // it may be rejected while the request is still being sent; that is reported below
     this.#exchanges.set(id, { resolve, reject })
     const abort = (): void => reject(new Error('the request was given up'))
     signal.addEventListener('abort', abort, { once: true })

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { badServer, isAlive, reference } from '../../daemon/test/support/mcp.ts'
-import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
-import { McpHost, type McpLimits, type McpServer, type McpServerConfig } from '../src/index.ts'
-import { startHttpMcp } from './http-server.ts'
+import { badServer, isAlive, reference } from '../../../daemon/test/support/mcp.ts'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
+import { McpHost, type McpLimits, type McpServer, type McpServerConfig } from '../../src/index.ts'
+import { startHttpMcp } from '../http-server.ts'
 
 const LIMIT = { timeout: 60_000 }
 
@@ -44,7 +44,7 @@ test(
     const diary = join(stateDir, 'diary')
     const modern = {
       command: process.execPath,
-      args: [fileURLToPath(new URL('programs/modern-server.mjs', import.meta.url)), diary],
+      args: [fileURLToPath(new URL('../programs/modern-server.mjs', import.meta.url)), diary],
     }
     const starts = (): number => readFileSync(diary, 'utf8').split('start').length - 1
     for (const round of [1, 2]) {
@@ -178,9 +178,35 @@ test('M8 a cut response ends the call at once as unknown; 401 is refused credent
   assert.deepEqual([refused.kind, refused.kind === 'refused' && refused.fault.category], ['refused', 'mcp_auth_failed'])
 })
 
+test('a cancel of a task reaches the server', LIMIT, async (t) => {
+  const http = await startHttpMcp('2026')
+  atEnd(t, () => http.close())
+  http.behaviour = 'task'
+  const { server } = await start(t, { url: http.url })
+  const stop = new AbortController()
+  const end = server.call({ tool: 'mcp__s__act', arguments: {}, key: 'task' }, { signal: stop.signal, waitMs: 20_000 })
+  await until(() => http.seen.includes('tasks/get'))
+  stop.abort()
+  assert.equal((await end).kind, 'cancelled')
+  assert.ok(http.seen.includes('tasks/cancel'))
+})
+
+test('a server at a URL that goes away is named, and is used again once it is back', LIMIT, async (t) => {
+  const first = await startHttpMcp()
+  const { server } = await start(t, { url: first.url })
+  await first.close()
+  const away = await call(server, 'act')
+  assert.ok(away.kind === 'refused' || away.kind === 'lost', away.kind) // lost: the old connection was reset in the request
+  assert.equal(away.fault.category, 'mcp_unreachable')
+  const second = await startHttpMcp('2025', Number(new URL(first.url).port))
+  atEnd(t, () => second.close())
+  assert.equal(textOf(await call(server, 'act')), 'acted')
+  assert.equal(second.seen.filter((method) => method === 'tools/call').length, 1)
+})
+
 test('M10 progress resets the idle clock, and without progress the call ends', LIMIT, async (t) => {
-  const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 400 })
-  assert.equal(textOf(await call(slow.server, 'act', { n: 1_500 })), 'act done 1500')
+  const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 1_500 })
+  assert.equal(textOf(await call(slow.server, 'act', { n: 3_500 })), 'act done 3500')
   const hung = await start(t, { ...badServer(tempFolder(t), 'hangs').config, callMs: 300 })
   const end = await call(hung.server, 'act')
   assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time/)
