@@ -30,7 +30,9 @@ function refusal(files: { user?: string; folder?: string }, env: Record<string, 
   } catch (error) {
     assert.ok(isFault(error))
     assert.equal(error.category, 'invalid_request')
-    return error.error
+    const [happened = '', advice] = error.error.split('. Nothing started. ')
+    assert.equal(advice, 'Correct it there; "breakfall config example" shows every key.')
+    return happened
   }
   return assert.fail('accepted')
 }

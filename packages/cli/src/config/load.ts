@@ -189,8 +189,10 @@ function originOf(origins: ReadonlyMap<string, Origin>, path: readonly string[])
   return 'the configuration'
 }
 
-const configFault = (error: string, cause?: unknown, errors?: readonly FieldError[]): Fault =>
-  new Fault('invalid_request', { error, errorRaw: error, cause, errors })
+function configFault(what: string, cause?: unknown, errors?: readonly FieldError[]): Fault {
+  const error = `${what.replace(/\.$/, '')}. Nothing started. Correct it there; "breakfall config example" shows every key.`
+  return new Fault('invalid_request', { error, errorRaw: error, cause, errors })
+}
 
 const isTable = (value: unknown): value is Table => typeof value === 'object' && value !== null && !Array.isArray(value)
 
