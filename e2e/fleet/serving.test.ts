@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
 import { eventually } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
@@ -76,44 +76,47 @@ test('4: a cancel at another daemon than the one that runs the turn ends the pro
   assert.ok(readFileSync(join(rig.workspace, 'pid'), 'utf8') !== '')
 })
 
-test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader goes on there by its cursor', async () => {
-  const killed = await rig.daemon('killed')
-  const { id } = await killed.api.session(inShared)
-  const turnId = await killed.api.prompt(id, 'talk')
-  const seen = await killed.api.events(id, ({ type }) => type === 'text-delta')
-  await killed.program.kill('SIGKILL')
-  const last = seen.at(-1)?.seq ?? 0
-  const rest = await b.api.ended(id, turnId, last)
-  assert.equal(rest[0]?.seq, last + 1)
-  assert.ok(rest.some(({ type }) => type === 'taken-over'))
-  assert.equal(rest.at(-1)?.type, 'turn-end')
-  await sameEverywhere([a, b, c], id, turnId)
-})
+// A daemon that is killed here may have taken over a turn of another test: none of them counts takeovers.
+describe('side by side', { concurrency: true }, () => {
+  test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader goes on there by its cursor', async () => {
+    const killed = await rig.daemon('killed')
+    const { id } = await killed.api.session(inShared)
+    const turnId = await killed.api.prompt(id, 'talk')
+    const seen = await killed.api.events(id, ({ type }) => type === 'text-delta')
+    await killed.program.kill('SIGKILL')
+    const last = seen.at(-1)?.seq ?? 0
+    const rest = await b.api.ended(id, turnId, last)
+    assert.equal(rest[0]?.seq, last + 1)
+    assert.ok(rest.some(({ type }) => type === 'taken-over'))
+    assert.equal(rest.at(-1)?.type, 'turn-end')
+    await sameEverywhere([a, b, c], id, turnId)
+  })
 
-test('13: the owner is killed while a command runs: the command ran once, and its end is found', async () => {
-  const killed = await rig.daemon('killed-too')
-  const { id } = await killed.api.session(inShared)
-  const turnId = await killed.api.prompt(id, 'echo tool >> effects; sleep 4')
-  await killed.api.events(id, ({ type }) => type === 'tool-call')
-  await eventually('the command runs', () => rig.effects().includes('tool') || undefined)
-  await killed.program.kill('SIGKILL')
-  const events = await sameEverywhere([a, b, c], id, turnId)
-  const [result] = events.filter((event) => event.type === 'tool-result')
-  assert.equal(result?.outcome, 'ok')
-  assert.equal(events.at(-1)?.type, 'turn-end')
-  assert.equal(rig.effects().filter((line) => line === 'tool').length, 1)
-})
+  test('13: the owner is killed while a command runs: the command ran once, and its end is found', async () => {
+    const killed = await rig.daemon('killed-too')
+    const { id } = await killed.api.session(inShared)
+    const turnId = await killed.api.prompt(id, 'echo tool >> effects; sleep 4')
+    await killed.api.events(id, ({ type }) => type === 'tool-call')
+    await eventually('the command runs', () => rig.effects().includes('tool') || undefined)
+    await killed.program.kill('SIGKILL')
+    const events = await sameEverywhere([a, b, c], id, turnId)
+    const [result] = events.filter((event) => event.type === 'tool-result')
+    assert.equal(result?.outcome, 'ok')
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.equal(rig.effects().filter((line) => line === 'tool').length, 1)
+  })
 
-test('17: a daemon that is restarted in its folder goes on without waiting for its lease', async () => {
-  const first = await rig.daemon('again', ['--lease-ms', '60000'])
-  const { id } = await first.api.session()
-  const turnId = await first.api.prompt(id, 'talk')
-  await first.api.events(id, ({ type }) => type === 'text-delta')
-  await first.program.kill('SIGKILL')
-  const second = await rig.daemon('again', ['--lease-ms', '60000'])
-  const events = await second.api.ended(id, turnId)
-  assert.equal(events.at(-1)?.type, 'turn-end')
-  await second.program.stop()
+  test('17: a daemon that is restarted in its folder goes on without waiting for its lease', async () => {
+    const first = await rig.daemon('again', ['--lease-ms', '60000'])
+    const { id } = await first.api.session()
+    const turnId = await first.api.prompt(id, 'talk')
+    await first.api.events(id, ({ type }) => type === 'text-delta')
+    await first.program.kill('SIGKILL')
+    const second = await rig.daemon('again', ['--lease-ms', '60000'])
+    const events = await second.api.ended(id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    await second.program.stop()
+  })
 })
 
 test('15: a daemon that is stopped hands its turns over at once, and no takeover counts', async () => {
