@@ -9,7 +9,14 @@ import { rerunUnder, root, setUp, step } from './setup.mjs'
 rerunUnder(setUp({ dev: true }), import.meta.url)
 const types = mkdtempSync(join(tmpdir(), 'breakfall-api-'))
 try {
-  process.exitCode = step('tsc', ['-p', 'tsconfig.build.json', '--emitDeclarationOnly', '--outDir', types])
+  process.exitCode = step('tsc', [
+    '--singleThreaded',
+    '-p',
+    'tsconfig.build.json',
+    '--emitDeclarationOnly',
+    '--outDir',
+    types,
+  ])
   for (const name of LIBRARIES) {
     const manifest = JSON.parse(readFileSync(join(root, 'packages', name, 'package.json'), 'utf8'))
     writeFileSync(join(root, 'packages', name, 'api.txt'), apiReport(name, manifest, types))

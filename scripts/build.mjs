@@ -29,7 +29,7 @@ try {
 }
 
 async function build() {
-  const code = step('tsc', ['-p', 'tsconfig.build.json', '--outDir', scratch])
+  const code = step('tsc', ['--singleThreaded', '-p', 'tsconfig.build.json', '--outDir', scratch])
   if (code !== 0) return code
   const rootManifest = json('package.json')
   for (const name of LIBRARIES) {

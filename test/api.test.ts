@@ -12,7 +12,7 @@ import { root } from './sources.ts'
 const types = mkdtempSync(join(tmpdir(), 'breakfall-api-'))
 before(() => {
   const tsc = join(root, 'node_modules/.bin/tsc')
-  const args = ['-p', 'tsconfig.build.json', '--emitDeclarationOnly', '--outDir', types]
+  const args = ['--singleThreaded', '-p', 'tsconfig.build.json', '--emitDeclarationOnly', '--outDir', types]
   const { status, stdout } = spawnSync(tsc, args, { cwd: root, encoding: 'utf8' })
   assert.equal(status, 0, stdout)
 })

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { newFolder, removeFolder } from '../../test/kit/folder.ts'
+import { removeFolder } from '../../test/kit/folder.ts'
 import { Program } from '../../test/kit/program.ts'
 import { say, startScriptedModel } from '../answers.ts'
 import { isolation, Place } from '../breakfall.ts'
@@ -12,6 +12,7 @@ import {
   addNodeTypes,
   build,
   examplesIn,
+  folderForInstalls,
   install,
   LIBRARIES,
   npm,
@@ -22,7 +23,7 @@ import {
 } from './project.ts'
 import { root } from '../../test/sources.ts'
 
-const place = newFolder('install')
+const place = folderForInstalls()
 const built = join(place, 'built')
 const files = join(place, 'files')
 const project = join(place, 'project')
@@ -166,7 +167,11 @@ test('the types are right with bundler and with nodenext resolution, strict and 
       files: globSync('{all,example-*}.ts', { cwd: project }),
     }
     writeFileSync(join(project, `tsconfig.${moduleResolution}.json`), JSON.stringify(config))
-    succeed(join(root, 'node_modules/.bin/tsc'), ['-p', `tsconfig.${moduleResolution}.json`], project)
+    succeed(
+      join(root, 'node_modules/.bin/tsc'),
+      ['--singleThreaded', '-p', `tsconfig.${moduleResolution}.json`],
+      project,
+    )
   }
 })
 

@@ -6,7 +6,17 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root } from '../../test/sources.ts'
 
@@ -23,6 +33,15 @@ export type Packed = {
   readonly size: number
   readonly files: readonly { readonly path: string }[]
 }
+
+/** A folder for thousands of small files: in memory where there is room, which takes a tenth of the time. */
+export function folderForInstalls(): string {
+  const memory = '/dev/shm'
+  const { bavail, bsize } = existsSync(memory) ? statfsSync(memory) : { bavail: 0, bsize: 0 }
+  return mkdtempSync(join(bavail * bsize > ROOM_BYTES ? memory : tmpdir(), 'breakfall-install-'))
+}
+
+const ROOM_BYTES = 2 ** 30
 
 /** Builds all packages into `folder`, one folder each. */
 export function build(folder: string): void {
