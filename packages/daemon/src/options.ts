@@ -4,7 +4,15 @@ import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '
 import type { McpLimits, McpServerConfig } from '@breakfall/mcp'
 import type { ModelServerSpec } from '@breakfall/supervisor'
 import type { ConsolePage } from './api/console-page.ts'
-import type { AgentInput, ChaosTarget, ChaosView, IsolationLevel, PolicyInput, ProviderView } from '@breakfall/wire'
+import type {
+  AgentInput,
+  ChaosTarget,
+  ChaosView,
+  IsolationLevel,
+  PolicyInput,
+  ProviderView,
+  WatchChange,
+} from '@breakfall/wire'
 
 /** Faults go to a proxy that is not ours, and this process may be their target: whoever started it does the rest. */
 export type ChaosPort = {
@@ -164,7 +172,7 @@ export type DaemonOptions = {
   /** The built console, or why there is none. */
   readonly console?: ConsolePage | undefined
   /** What the gateway beside this daemon is doing, if there is one. */
-  readonly gateway?: (() => object) | undefined
+  readonly gateway?: (() => NonNullable<WatchChange['gateway']>) | undefined
   /** The file with the documentation of a category. */
   readonly faultPage?: ((category: string) => string) | undefined
   /** Breaks things on request, for `breakfall demo`. Without it there are no such routes. */

@@ -7,13 +7,21 @@ import { redactTexts, redactUnknown } from '../src/turn/redact-event.ts'
 import { inOrder } from './support/scripted-model.ts'
 import { rig } from './support/setup.ts'
 
+const GATEWAY = {
+  at: '2026-11-16T10:00:00.000Z',
+  live: [],
+  recent: [],
+  totals: { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0 },
+  upstreams: [],
+}
+
 const WORDS = ['marmalade', 'rhubarb', 'zucchini']
 
 test('a bundle is the journal line by line, and without its texts it has neither prompt, answer, command nor output', async (t) => {
   const call = { id: 'c1', tool: 'bash', arguments: { command: 'echo rhubarb; exit 3' } }
   const { api } = await rig(t, inOrder({ text: 'I look.', calls: [call] }, { text: 'It was zucchini.' }), {
     faultPage: (category) => fileURLToPath(new URL(`../../../docs/faults/${category}.md`, import.meta.url)),
-    gateway: () => ({ live: [] }),
+    gateway: () => GATEWAY,
   })
   assert.deepEqual((await api.call('GET', '/v1/boxes')).json, { boxes: [] }, 'a look starts no runner')
   const { id } = await api.session({})
@@ -53,7 +61,7 @@ test('a bundle is the journal line by line, and without its texts it has neither
   assert.deepEqual([json['category'], json['http']], ['model_overloaded', 503])
   assert.match(String(json['page']), /^# /)
   assert.equal((await api.call('GET', '/v1/faults/nothing_such')).status, 404)
-  assert.deepEqual((await api.call('GET', '/v1/gateway')).json, { live: [] })
+  assert.deepEqual((await api.call('GET', '/v1/gateway')).json, GATEWAY)
 })
 
 test('a fault keeps its words without the texts, and an event that nobody knows keeps only its envelope', () => {

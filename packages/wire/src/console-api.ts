@@ -88,13 +88,64 @@ export const watchSnapshotSchema = record({
 })
 export type WatchSnapshot = z.infer<typeof watchSnapshotSchema>
 
+/** What the gateway beside the daemon is doing: open streams, what happened last, and how its upstreams are. */
+const gatewayViewSchema = record({
+  at: time,
+  live: z
+    .array(
+      record({
+        requestId: z.string(),
+        path: z.string(),
+        model: z.string().optional(),
+        stream: z.boolean(),
+        startedAt: time,
+        upstream: z.string().optional(),
+        attempt: z.int(),
+        state: z.enum(['asking', 'answering', 'waiting']),
+        bytes: z.int(),
+        lastFault: z.string().nullable(),
+        nextAt: time.nullable(),
+      }),
+    )
+    .readonly(),
+  recent: z
+    .array(
+      record({
+        at: time,
+        requestId: z.string(),
+        kind: z.enum(['fault', 'healed', 'lost', 'refused', 'unhealed']),
+        category: z.string().nullable(),
+        text: z.string(),
+      }),
+    )
+    .readonly(),
+  totals: record({
+    requests: z.int(),
+    attempts: z.int(),
+    faults: z.int(),
+    healed: z.int(),
+    lost: z.int(),
+    unhealed: z.int(),
+  }),
+  upstreams: z
+    .array(
+      record({
+        url: z.string(),
+        isHealthy: z.boolean(),
+        failuresInARow: z.int(),
+        lastFault: z.string().nullable(),
+      }),
+    )
+    .readonly(),
+})
+
 /** What changed: one field in each. `at` alone is the beat. */
 export const watchChangeSchema = record({
   session: sessionSchema.optional(),
   deleted: z.string().optional(),
   counts: countsSchema.optional(),
   system: systemSchema.optional(),
-  gateway: z.unknown().optional(),
+  gateway: gatewayViewSchema.optional(),
   at: time.optional(),
 })
 export type WatchChange = z.infer<typeof watchChangeSchema>

@@ -20,7 +20,7 @@ export type HubParts = {
   readonly system: () => Promise<System>
   /** Sessions that another daemon may have changed since then. */
   readonly changedSince: ((since: string) => Promise<readonly string[]>) | undefined
-  readonly gateway: (() => unknown) | undefined
+  readonly gateway: (() => WatchChange['gateway']) | undefined
   readonly onError: (error: unknown) => void
 }
 
