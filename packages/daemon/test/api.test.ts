@@ -133,7 +133,7 @@ test('a token with scope=read may read, and any other request is forbidden; an a
 function emptySchemas(node: unknown, path = ''): readonly string[] {
   if (typeof node !== 'object' || node === null) return []
   return Object.entries(node).flatMap(([key, value]: [string, unknown]) => {
-    const isSchema = /\/properties$/.test(path) || key === 'schema' || key === 'items'
+    const isSchema = path.endsWith('/properties') || key === 'schema' || key === 'items'
     const isEmpty = isSchema && typeof value === 'object' && value !== null && !hasWords(value)
     return [...(isEmpty ? [`${path}/${key}`] : []), ...emptySchemas(value, `${path}/${key}`)]
   })
