@@ -92,7 +92,9 @@ export class TextSearch {
     this.#wanted = Buffer.from(wanted)
   }
 
-  isFound(): boolean {
+  /** `bytes`: how much of the file counts, because readers of the log have it. */
+  isFound(bytes: number): boolean {
+    if (this.#at >= bytes) return false
     let fd: number
     try {
       fd = openSync(this.#file, 'r')
@@ -102,7 +104,7 @@ export class TextSearch {
     try {
       const block = Buffer.allocUnsafe(256 * 1024)
       for (;;) {
-        const length = readSync(fd, block, 0, block.length, this.#at)
+        const length = readSync(fd, block, 0, Math.min(block.length, bytes - this.#at), this.#at)
         if (block.subarray(0, length).includes(this.#wanted)) return true
         if (length < block.length) return false
         this.#at += length - this.#wanted.length + 1

@@ -15,6 +15,7 @@ import { type EndReason } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, noteReason, unclaim } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
+import type { Stream } from './event-log.ts'
 import { ExecOutput } from './output.ts'
 import { execRecord } from './record.ts'
 import { refusalOf } from './refusal.ts'
@@ -123,6 +124,8 @@ export class Exec {
     if (run === null || leader === undefined) return []
     return listeningPorts(leader, this.setup.level === 'bwrap' ? undefined : run.tree.remaining())
   }
+
+  readonly bytes = (stream: Stream): number => this.#output.bytes(stream)
 
   /** When its command started; null if it has not. */
   get startedAtMs(): number | null {

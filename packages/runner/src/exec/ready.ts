@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Exec as ExecRecord } from '@breakfall/wire'
 import { BACKGROUND_DEFAULTS, keepReadiness, type Readiness, readReadiness, TextSearch } from './background.ts'
-import { STREAMS } from './event-log.ts'
+import { type Stream, STREAMS } from './event-log.ts'
 import type { ExecSetup } from './setup.ts'
 
 /** What it needs of its exec. */
@@ -13,13 +13,15 @@ export type BackgroundExec = {
   readonly isOver: boolean
   readonly startedAtMs: number | null
   ports(): readonly number[]
+  /** Of its output, in the log. */
+  bytes(stream: Stream): number
   logReady(ports: readonly number[]): void
   changed(signal: AbortSignal): Promise<void>
 }
 
 export class Background {
   readonly #exec: BackgroundExec
-  readonly #searches: readonly TextSearch[]
+  readonly #searches: readonly { readonly stream: Stream; readonly search: TextSearch }[]
   #readiness: Readiness | undefined
   #timer: NodeJS.Timeout | undefined
   #waitedMs = 0
@@ -29,7 +31,7 @@ export class Background {
     const { ready } = this.#request
     this.#searches =
       ready !== undefined && 'text' in ready
-        ? STREAMS.map((stream) => new TextSearch(join(exec.folder, stream), ready.text))
+        ? STREAMS.map((stream) => ({ stream, search: new TextSearch(join(exec.folder, stream), ready.text) }))
         : []
     this.#readiness = readReadiness(exec.folder)
   }
@@ -92,7 +94,9 @@ export class Background {
     const { startedAtMs } = this.#exec
     if (startedAtMs === null) return false
     if (ready === undefined) return this.#exec.setup.clock.now() - startedAtMs >= BACKGROUND_DEFAULTS.settledMs
-    return 'port' in ready ? this.#exec.ports().includes(ready.port) : this.#searches.some((search) => search.isFound())
+    return 'port' in ready
+      ? this.#exec.ports().includes(ready.port)
+      : this.#searches.some(({ stream, search }) => search.isFound(this.#exec.bytes(stream)))
   }
 
   #becomeReady(): void {

@@ -27,6 +27,7 @@ export type NamesSetup = {
 const PORTS = [443, 80, 22] as const
 const NAMES_MAX = 4_096
 const SAVE_MS = 100
+const QUERIES_MAX = 1_000 // a second; a box that asks more often must not slow the runner down
 
 export class BoxNames {
   readonly denials = new Denials()
@@ -39,6 +40,7 @@ export class BoxNames {
   #servedIn = ''
   #opening: Promise<void> = Promise.resolve()
   #save: NodeJS.Timeout | undefined
+  #queries = { second: 0, count: 0 }
 
   constructor(setup: NamesSetup, allow: readonly string[]) {
     this.#setup = setup
@@ -107,11 +109,18 @@ export class BoxNames {
   }
 
   #answer(query: Buffer): Buffer | undefined {
-    const question = readQuestion(query)
+    const question = this.#isFlood() ? undefined : readQuestion(query)
     if (question === undefined) return undefined
     const isAllowed = findAllowed(this.#patterns, question.name) !== undefined
     if (!isAllowed) this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2
     return dnsAnswer(query, isAllowed ? this.#addressOf(question.name) : undefined)
+  }
+
+  #isFlood(): boolean {
+    const second = Math.floor(this.#setup.now() / 1_000)
+    if (this.#queries.second !== second) this.#queries = { second, count: 0 }
+    this.#queries.count += 1
+    return this.#queries.count > QUERIES_MAX
   }
 
   /** Undefined if the box has used up its addresses. */

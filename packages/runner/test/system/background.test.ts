@@ -1,7 +1,7 @@
 /** Background processes: ready when they say so, reachable in their box only, and gone with it. */
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
-import { chmodSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { TextSearch } from '../../src/exec/background.ts'
@@ -120,6 +120,8 @@ describe('a background process', { skip }, async () => {
     const refused = await runner.call('POST', 'boxes/b1/exec', { shell: 'sleep 300', background: true })
     assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
     assert.equal((await runner.run('b1', 'echo fine')).stdout, 'fine\n')
+    const names = await runner.call('POST', 'boxes', { id: 'b2', network: { allow: ['a.example'] } })
+    assert.deepEqual([names.status, names.json.category], [501, 'isolation_unavailable'])
   })
 
   test('that fails is started again as a new exec, as often as its request says; and by a call of its owner', async (t) => {
@@ -207,5 +209,9 @@ test('listening sockets are read from the kernel, and a text is found across blo
     '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0\n   1: 0100007F:0BB9 00000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 778 1 0\n'
   assert.deepEqual(parseListeners(text), [['777', 3000]])
   const search = new TextSearch(join(tempFolder(t), 'missing'), 'x')
-  assert.equal(search.isFound(), false)
+  assert.equal(search.isFound(5), false)
+  const file = join(tempFolder(t), 'spool')
+  writeFileSync(file, 'one two three')
+  const two = new TextSearch(file, 'two')
+  assert.deepEqual([two.isFound(6), two.isFound(7)], [false, true]) // not before readers of the log have it
 })
