@@ -43,8 +43,8 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   assert.equal(first.tailAfter(SESSION, { lastSeq: 2, hash: appends[1]?.head ?? '', epoch: 1 })?.length, 2)
   first.close()
   const second = new Acknowledged(file)
-  const { seq, hash } = second.heads.get(SESSION) ?? {}
-  assert.deepEqual([seq, hash], [4, appends[3]?.head])
+  const { lastSeq, hash } = second.heads.get(SESSION) ?? {}
+  assert.deepEqual([lastSeq, hash], [4, appends[3]?.head])
   second.forget(SESSION)
   second.close()
   const third = new Acknowledged(file)

@@ -12,6 +12,9 @@ import { times } from './clock.ts'
 
 export type JournalEnd = { readonly lastSeq: number; readonly hash: string; readonly epoch: number }
 
+/** `at`: when it was last touched here. */
+type Reached = { readonly id: string; lastSeq: number; hash: string; at: number }
+
 type Noted = { readonly hashed: Hashed; readonly at: number; readonly chars: number }
 
 const KEPT_MS = 30_000 // a failover manager waits that long, and nothing is acknowledged meanwhile
@@ -25,8 +28,8 @@ export class Acknowledged {
   /** Oldest first. */
   readonly #recent: Noted[] = []
   #chars = 0
-  /** `at`: when it was last touched here. */
-  readonly #heads = new Map<string, { readonly seq: number; readonly hash: string; readonly at: number }>()
+  /** Changed in place: the anchor writes a journal that moves often only as often as it writes at all. */
+  readonly #heads = new Map<string, Reached>()
   #lookedAt: number
   #isClosed = false
 
@@ -34,7 +37,8 @@ export class Acknowledged {
     this.#anchor = new Anchor(file)
     this.#now = now
     this.#lookedAt = now()
-    for (const [id, head] of this.#anchor.heads) this.#heads.set(id, { ...head, at: this.#lookedAt })
+    for (const [id, { seq, hash }] of this.#anchor.heads)
+      this.#heads.set(id, { id, lastSeq: seq, hash, at: this.#lookedAt })
   }
 
   note(appends: readonly Hashed[]): void {
@@ -61,7 +65,7 @@ export class Acknowledged {
   }
 
   /** How far each journal reached when it was last acknowledged here. */
-  get heads(): ReadonlyMap<string, { readonly seq: number; readonly hash: string }> {
+  get heads(): ReadonlyMap<string, Readonly<Reached>> {
     return this.#heads
   }
 
@@ -92,8 +96,14 @@ export class Acknowledged {
 
   // ---- details ----
 
-  #move(moved: readonly { readonly id: string; readonly lastSeq: number; readonly hash: string }[], at: number): void {
-    for (const { id, lastSeq, hash } of moved) this.#heads.set(id, { seq: lastSeq, hash, at })
+  #move(ends: readonly Omit<Reached, 'at'>[], at: number): void {
+    const moved = ends.map((end) => {
+      const known = this.#heads.get(end.id)
+      if (known !== undefined) return Object.assign(known, end, { at })
+      const first = { ...end, at }
+      this.#heads.set(end.id, first)
+      return first
+    })
     if (moved.length > 0 && !this.#isClosed) this.#anchor.note({ moved, deleted: [] })
   }
 

@@ -66,7 +66,7 @@ export class Rewinds {
   /** Appends the whole missing tail again, if it is known. Repeatable: what has landed is not appended twice. */
   async restore(connection: Connection, sessionId: string, end: JournalEnd): Promise<Restored> {
     const { acknowledged } = this.#parts
-    if ((acknowledged.heads.get(sessionId)?.seq ?? 0) <= end.lastSeq) return 'complete'
+    if ((acknowledged.heads.get(sessionId)?.lastSeq ?? 0) <= end.lastSeq) return 'complete'
     const tail = acknowledged.tailAfter(sessionId, end)
     if (tail === undefined) return 'gone'
     for (const hashed of tail) {
@@ -84,12 +84,12 @@ export class Rewinds {
     const all = [...acknowledged.heads]
     for (let at = 0; at < all.length; at += PAGE) {
       const page = all.slice(at, at + PAGE)
-      const rows = await pool.query(COMPARE, [page.map(([id]) => id), page.map(([, { seq }]) => seq)])
+      const rows = await pool.query(COMPARE, [page.map(([id]) => id), page.map(([, { lastSeq }]) => lastSeq)])
       for (const row of rows) {
         const id = textIn(row, 'session_id')
         const known = acknowledged.heads.get(id)
         if (known === undefined || textOrNullIn(row, 'hash') === known.hash) continue
-        if (row['set_aside'] !== true) await this.#mend(id, known.seq, numberIn(row, 'last_seq'))
+        if (row['set_aside'] !== true) await this.#mend(id, known.lastSeq, numberIn(row, 'last_seq'))
       }
     }
   }
