@@ -75,5 +75,5 @@ const head = [
   'time, with the model',
   'peak memory',
 ]
-const text = `A turn of ${STEPS} steps, each reading ${RESULT_BYTES / 1000} kB. Medians from one request to the next; the daemon has a separate process. Goal: a late step costs at most ${GOAL} times as much as an early step. Without a window the request itself grows to 6 MB and every step sends it; the bytes of a message are made once and sent again.\n\n${table(head, rows)}`
+const text = `A turn of ${STEPS} steps, each reading ${RESULT_BYTES / 1000} kB. Medians from one request to the next; the daemon has a separate process. Goal: a late step costs at most ${GOAL} times as much as an early step. Without a window the request itself grows to 6 MB and every step sends it; the bytes of a message are made once and sent again, so only the sending itself grows, and it is part of these numbers.\n\n${table(head, rows)}`
 report('long-run', { title: 'Cost of a step in a long run', text })
