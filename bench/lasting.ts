@@ -2,7 +2,7 @@
  * Many short runs against one daemon with one tool call each: disk, memory, descriptors and start-up time must stay flat.
  * `node --expose-gc bench/lasting.ts [--runs 5000] [--keep 200] [--parallel 8]` prints a line per tenth.
  */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, lstatSync } from 'node:fs'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
@@ -71,7 +71,7 @@ async function run(): Promise<void> {
 }
 
 function bytesIn(path: string): number {
-  if (!statSync(path).isDirectory()) return statSync(path).size
+  if (!lstatSync(path).isDirectory()) return lstatSync(path).size
   return readdirSync(path).reduce((sum, name) => {
     try {
       return sum + bytesIn(join(path, name))
