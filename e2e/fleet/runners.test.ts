@@ -81,6 +81,11 @@ suite('runners that join', { concurrency: 2 }, () => {
       assertFinished(events)
       assert.equal(results(events)[1]?.text, 'kept')
       assert.ok(!events.some(({ type }) => type === 'parked' || type === 'box-moved'))
+      const pauses = events.flatMap((event) => (event.type === 'retry' ? [event.delayMs] : []))
+      assert.ok(
+        pauses.every((delayMs) => delayMs === 0),
+        `it is called there at once: ${pauses.join(', ')}`,
+      )
       await second.program.stop()
     },
   )

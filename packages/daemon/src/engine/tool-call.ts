@@ -42,9 +42,20 @@ async function orMoved(ports: Ports, session: LiveSession, call: ToolCall): Prom
     return outcome
   } catch (thrown) {
     if (!isRunnerLost(thrown) || session.signal.aborted) throw thrown
-    return moveBox(ports, session, call)
+    return moveBox(ports, session, call).catch((failed: unknown) => Promise.reject(waiting(failed)))
   }
 }
+
+/** A store that is away while the box moves must not end the turn: it waits for a runner, and then tries again. */
+function waiting(failed: unknown): unknown {
+  if (!isFault(failed) || !AWAY.has(failed.category)) return failed
+  return new Fault('runner_not_available', { facts: { detail: 'the store does not answer' }, cause: failed })
+}
+
+const AWAY: ReadonlySet<FaultCategory> = new Set([
+  'journal_unreachable',
+  'runner_unreachable',
+] satisfies FaultCategory[])
 
 async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp> {
   try {

@@ -4,6 +4,7 @@
  * I1  No address is kept longer than it works: a call that fails reads the runner's row again.
  * I2  A runner that is declared lost is not called any more, and calls under way at it end.
  * I3  Another runner at the same address is never used: every request names the runner it means.
+ * I4  A store that is away ends no turn: what is known stays in use, and what is not known counts as a runner that is away.
  */
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
@@ -29,6 +30,8 @@ type CallUnderWay = { readonly wanted: Wanted; readonly ending: AbortController 
 export class JoinedRunners {
   readonly #parts: JoinedParts
   readonly #known = new Map<string, Known>()
+  /** Runners that had not joined when they were last looked for. */
+  readonly #strangers = new Set<string>()
   /** Calls under way, by runner. */
   readonly #calls = new Map<string, Set<CallUnderWay>>()
   readonly #poll: Poll
@@ -68,14 +71,13 @@ export class JoinedRunners {
   async find(runnerId: string): Promise<RunnerRow | undefined> {
     const known = this.#known.get(runnerId)
     if (known !== undefined && performance.now() - known.readAt < FRESH_MS) return known.row
-    const row = await this.#parts.registry.get(runnerId)
-    if (row !== undefined) this.#learn(row)
-    return row
+    return this.#reread(runnerId)
   }
 
   /** The runner for a session that has none. Undefined if none fits. */
   async place(wanted: Wanted): Promise<RunnerRow | undefined> {
-    return placed(await this.#parts.registry.list(), wanted, this.#parts.dice)
+    const rows = await this.#parts.registry.list().catch((cause: unknown) => Promise.reject(storeAway(cause))) // I4
+    return placed(rows, wanted, this.#parts.dice)
   }
 
   /** I2 */
@@ -100,14 +102,14 @@ export class JoinedRunners {
 
   /** Whether a session that waits can continue: its runner answers, or it is lost and another one fits. */
   async probe(expect: string | null, wanted: Wanted): Promise<boolean> {
-    const row = expect === null ? undefined : await this.#reread(expect)
-    if (expect !== null && row === undefined) return false
-    if (row === undefined || lossOf(row, wanted) !== undefined) {
-      const rows = (await this.#parts.registry.list()).filter(hasRoom)
-      return placed(rows, wanted, this.#parts.dice) !== undefined
-    }
-    if (row.state === 'lost') return false
     try {
+      const row = expect === null ? undefined : await this.#reread(expect)
+      if (expect !== null && row === undefined) return false
+      if (row === undefined || lossOf(row, wanted) !== undefined) {
+        const rows = (await this.#parts.registry.list()).filter(hasRoom)
+        return placed(rows, wanted, this.#parts.dice) !== undefined
+      }
+      if (row.state === 'lost') return false
       const { runnerId } = await this.#learn(row).client.health({ signal: AbortSignal.timeout(PROBE_MS) })
       return runnerId === row.runnerId
     } catch {
@@ -147,9 +149,16 @@ export class JoinedRunners {
   }
 
   async #reread(runnerId: string): Promise<RunnerRow | undefined> {
-    const row = await this.#parts.registry.get(runnerId)
-    if (row !== undefined) this.#learn(row)
-    return row
+    try {
+      const row = await this.#parts.registry.get(runnerId)
+      if (row !== undefined) this.#learn(row)
+      else this.#strangers.add(runnerId)
+      return row
+    } catch (thrown) {
+      const known = this.#known.get(runnerId)
+      if (known === undefined && !this.#strangers.has(runnerId)) throw storeAway(thrown)
+      return known?.row // I4
+    }
   }
 
   #learn(row: RunnerRow): Known {
@@ -166,6 +175,9 @@ export class JoinedRunners {
     return known
   }
 }
+
+const storeAway = (cause: unknown): Fault =>
+  new Fault('runner_unreachable', { errorRaw: 'the store that knows where runners are does not answer', cause })
 
 /** The turn continues at another runner: see `moveBox`. */
 const lostFault = (runnerId: string): Fault =>
