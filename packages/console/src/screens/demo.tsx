@@ -6,7 +6,7 @@ import { survivedIn, type TurnView } from '../fold/view.ts'
 import { json } from '../link/api.ts'
 import { feed, link, openFeed } from '../link/connection.ts'
 import { fleet } from '../link/fleet.ts'
-import { isNumber, isText, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
+import { isNumber, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
 import { Action, outcomes } from '../parts/action.tsx'
 import { Boundary } from '../parts/basics.tsx'
 import { type Pick, picked } from '../parts/pick.ts'
@@ -209,7 +209,8 @@ function Injected({
 }): VNode {
   const at = Date.parse(textOf(injection['at']))
   const fault = injection['fault']
-  const kind = isText(fault) ? fault : textOf(jsonOf(fault)['kind'])
+  const { status } = jsonOf(fault)
+  const kind = `${textOf(jsonOf(fault)['kind'])}${isNumber(status) ? ` ${status}` : ''}`
   const failed = turn?.steps
     .flatMap((step) => step.attempts)
     .find(({ wait }) => wait !== null && wait.at >= at - 50 && wait.at < at + 20_000)

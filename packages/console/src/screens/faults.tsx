@@ -109,7 +109,12 @@ function Group({ group }: { readonly group: Json }): VNode {
           </span>
         ))}
         <span>
-          first <Ago at={textOf(group['firstAt'])} />, last <Ago at={textOf(group['lastAt'])} />
+          {n('count') > 1 ? (
+            <>
+              first <Ago at={textOf(group['firstAt'])} />, last{' '}
+            </>
+          ) : null}
+          <Ago at={textOf(group['lastAt'])} />
         </span>
         {textOf(group['class']) === 'needs_action' && n('parked') + n('open') > 0 ? (
           <strong class="badge tone-failed">▲ needs you</strong>

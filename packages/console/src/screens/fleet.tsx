@@ -8,7 +8,6 @@ import { json } from '../link/api.ts'
 import { fleet, system } from '../link/fleet.ts'
 import { type Counts, countsOf, isSession, listOf, textOrNull } from '../link/shapes.ts'
 import { link } from '../link/connection.ts'
-import { useKeptFocus } from '../parts/keep-focus.ts'
 import { SessionRow } from '../parts/session-row.tsx'
 import { StartPanel } from '../parts/start-panel.tsx'
 import { fleetLink, type Route } from '../route.ts'
@@ -29,7 +28,6 @@ export function FleetScreen({ route }: { readonly route: FleetRoute }): VNode {
   useEffect(() => {
     document.title = `${(live.counts['needs'] ?? 0) > 0 ? `▲ ${live.counts['needs']} · ` : ''}Fleet · Breakfall`
   }, [live.counts['needs']])
-  useKeptFocus('.session a, .session button')
   const shown = isPaused.value ? held : live
   const isFiltered = route.filter !== '' || route.q !== ''
   const total = Object.entries(shown.counts).reduce(

@@ -104,8 +104,9 @@ browserTest(
     await page.keyboard.press('j')
     const focused = (): Promise<string> => page.evaluate(() => (document.activeElement?.textContent ?? '').trim())
     const title = await focused()
-    // The row in focus moves: something newer comes before it.
-    fleet.change({ ...fleet.sessions.get(IDS.quarantined), id: IDS.quarantined, updatedAt: new Date().toISOString() })
+    const row = page.locator('[data-session]:focus-within')
+    const id = (await row.getAttribute('data-session')) ?? ''
+    fleet.change({ ...fleet.sessions.get(id), id, updatedAt: new Date().toISOString() }) // the row in focus moves up
     fleet.send({ watch: { counts: { ...fleet.counts, failed: 8 } } })
     await page.locator('[data-filter="failed"]', { hasText: '8' }).waitFor()
     assert.equal(await focused(), title)
