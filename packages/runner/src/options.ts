@@ -40,6 +40,8 @@ export type RunnerOptions = {
   /** The environment that the allow-list picks from; by default the process's own. */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
   readonly clock?: Clock | undefined
+  /** When /etc is copied for boxes, after it was first needed. */
+  readonly etcCopyAfterMs?: number | undefined
   /** How names are resolved and addresses dialled for boxes with a list of names. */
   readonly internet?: Partial<Internet> | undefined
   /** Receives one line for each failure in the background. */

@@ -77,7 +77,7 @@ export async function readHost(
     etc: new EtcCopy({
       stateDir,
       files: layout.etc,
-      afterMs: RUNNER_DEFAULTS.etcCopyAfterMs,
+      afterMs: options.etcCopyAfterMs ?? RUNNER_DEFAULTS.etcCopyAfterMs,
       nowMs: () => clock.monotonicMs(),
     }),
     cgroups: findCgroups(`breakfall-${identity.runnerId}`),

@@ -219,7 +219,10 @@ describe(
           ['1 start', '2 stdout', '3 exit'],
         )
         await runner.call('DELETE', 'boxes/b1')
-        assert.deepEqual(keepersOf(runner.runnerId), [])
+        await until(
+          () => keepersOf(runner.runnerId),
+          (left) => left.length === 0,
+        )
       })
   },
 )
