@@ -1,10 +1,12 @@
 /** Connects a box with its checkpoints. */
+import { existsSync } from 'node:fs'
 import { type CheckpointedBox, Checkpoints } from '../checkpoint/checkpoints.ts'
 import type { CommandPlace } from '../checkpoint/git-command.ts'
 import type { RunnerHost } from '../host.ts'
 import type { ExecStarter } from './exec-starter.ts'
 import type { BoxExecs } from './execs.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
+import { isInside } from './workspace.ts'
 import { workspaceOf } from './workspace-access.ts'
 import { numbersOf } from './workspace-identity.ts'
 
@@ -17,6 +19,13 @@ type BoxParts = {
   exclusive<T>(work: () => T | Promise<T>): Promise<T>
 }
 
+/** The git that the sandbox of checkpoints can see; null if there is none. */
+export function gitForCheckpoints({ git, layout }: Pick<RunnerHost, 'git' | 'layout'>): string | null {
+  const isVisible = (path: string): boolean =>
+    layout.folders.some((folder) => isInside(path, folder)) && existsSync(path)
+  return [git, '/usr/bin/git'].find((path) => path !== null && isVisible(path)) ?? null
+}
+
 /** Undefined if the box has none. */
 export function checkpointsFor(host: RunnerHost, box: BoxParts): Checkpoints | undefined {
   const { checkpoints = 'off' } = box.stored.record
@@ -24,6 +33,7 @@ export function checkpointsFor(host: RunnerHost, box: BoxParts): Checkpoints | u
   const workspace: CheckpointedBox['workspace'] = () => workspaceOf(box.stored, host.clock.machineBootId)
   return new Checkpoints(host, {
     id: box.id,
+    git: gitForCheckpoints(host) ?? 'git',
     folder: box.paths.checkpoints,
     isAuto: checkpoints === 'auto',
     live: () => [...box.execs.live.keys()],

@@ -5,6 +5,7 @@ import type { Box as BoxRecord, BoxCreate, CheckpointMode, IsolationLevel } from
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { RunnerHost } from '../host.ts'
+import { gitForCheckpoints } from './checkpointed.ts'
 import type { Controller } from '../isolation/cgroup.ts'
 import { aboutBox } from './about.ts'
 import { canMountHome, planHome } from './home-plan.ts'
@@ -186,8 +187,8 @@ function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate)
 }
 
 /** Automatic ones are taken where it is possible. */
-function checkpointsOf({ git }: RunnerHost, { checkpoints = 'off' }: BoxCreate): CheckpointMode {
-  if (git !== null || checkpoints === 'off') return checkpoints
+function checkpointsOf(host: RunnerHost, { checkpoints = 'off' }: BoxCreate): CheckpointMode {
+  if (gitForCheckpoints(host) !== null || checkpoints === 'off') return checkpoints
   if (checkpoints === 'manual') throw unavailable('git is not on the PATH', 'checkpoints need git')
   return 'off'
 }

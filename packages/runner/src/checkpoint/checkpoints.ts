@@ -33,6 +33,7 @@ import { ShadowStore, type Snapshot } from './shadow-store.ts'
 /** What checkpoints need of their box. */
 export type CheckpointedBox = {
   readonly id: string
+  readonly git: string
   readonly folder: string
   readonly isAuto: boolean
   /** Ids of execs that run. */
@@ -327,7 +328,7 @@ export class Checkpoints {
         const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(limitMs)])
         const folder = join(this.#box.folder, 'store')
         makeFolder(folder)
-        return await work(new ShadowStore(this.#host.git ?? 'git', this.#box.place(folder)), signal)
+        return await work(new ShadowStore(this.#box.git, this.#box.place(folder)), signal)
       } finally {
         free()
       }
