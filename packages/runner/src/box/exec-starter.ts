@@ -178,7 +178,7 @@ export class ExecStarter {
     request: FilledRequest,
     about: { hash: string; admit: () => void; origin: Origin | undefined },
   ): Promise<ExecView> {
-    await this.#box.checkpoints?.admitted()
+    if (this.#box.checkpoints !== undefined) await this.#box.checkpoints.admitted()
     this.#admitted += 1
     try {
       return await this.#reserveAdmitted(execId, request, about)

@@ -10,6 +10,9 @@ export class SyncedLines {
   readonly #file: string
   #fd: number | undefined
   #size = 0
+  #syncs = 0
+  /** Closed while the disk was writing: its number must not be reused before that is over. */
+  readonly #retired: number[] = []
 
   constructor(file: string) {
     this.#file = file
@@ -28,7 +31,14 @@ export class SyncedLines {
 
   /** Resolves when the line is on disk. */
   async add(line: string): Promise<void> {
-    await sync(this.#write(line))
+    const fd = this.#write(line)
+    this.#syncs += 1
+    try {
+      await sync(fd)
+    } finally {
+      this.#syncs -= 1
+      if (this.#syncs === 0) for (const old of this.#retired.splice(0)) closeSync(old)
+    }
   }
 
   /** Returns when the line is on disk, before anything else can happen in this process. */
@@ -44,7 +54,8 @@ export class SyncedLines {
   }
 
   close(): void {
-    if (this.#fd !== undefined) closeSync(this.#fd)
+    if (this.#fd !== undefined && this.#syncs > 0) this.#retired.push(this.#fd)
+    else if (this.#fd !== undefined) closeSync(this.#fd)
     this.#fd = undefined
   }
 
