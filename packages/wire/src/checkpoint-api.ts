@@ -7,7 +7,7 @@ export type CheckpointMode = (typeof CHECKPOINT_MODES)[number]
 
 export const checkpointCreateSchema = body({
   label: text(200, 'a label').optional(),
-  limitMs: integer(100, 600_000).optional().describe('give up after this long, and list it as skipped; default 60000'),
+  limitMs: integer(100, 600_000).optional().describe('give up after this long, and list it as skipped; default 300000'),
 })
 export type CheckpointCreate = z.infer<typeof checkpointCreateSchema>
 
