@@ -41,10 +41,7 @@ test('a manifest holds what git does not, and reads back as it was', () => {
   const manifest = manifestOf(found, withinAny(['secret', 'ignored/']))
   assert.deepEqual([...manifest.files], [['b\nc', 0o600]])
   assert.deepEqual([...manifest.folders.keys()], ['p', 'e'])
-  assert.deepEqual(decodeManifest(encodeManifest(manifest)), {
-    files: manifest.files,
-    folders: new Map([...manifest.folders].toSorted()),
-  })
+  assert.deepEqual(decodeManifest(encodeManifest(manifest)), manifest)
   assert.ok(findCommand(['odd[x]*']).includes(String.raw`./odd\[x\]\*`))
 })
 
