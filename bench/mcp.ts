@@ -117,7 +117,7 @@ report('mcp', {
     ),
     `Goal: at most ${GOAL} times the SDK's client, plus one journal sync. Measured: ${round(ratio)} times by CPU without the sync, ${round((plain ?? 0) / (floor ?? 1))} times by the clock; with the sync a call takes ${micros(synced)} µs, and the sync alone ${micros(alone)} µs.`,
     'By the clock a supervised call looks worse on a busy machine than it is: its server has its own session, and Linux shares the processor between sessions.',
-    `${SERVERS} servers started in parallel, until all have listed their tools (a server in sh, so that the host is measured and not the servers), median of ${STARTS}:`,
+    `${SERVERS} servers started in parallel, until all have listed their tools (the servers are shell scripts, which start fast: this measures the host), median of ${STARTS}:`,
     table(
       ['what', 'ms', "times the SDK's client"],
       [

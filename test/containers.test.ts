@@ -39,7 +39,7 @@ const commands = [
   ...lists(kubernetes, 'args'),
 ]
 
-test('every command and flag in them exists, and takes a value where one is given', () => {
+test('every command and flag in them exists, and flags with a value take one', () => {
   assert.ok(commands.length >= 5)
   const program = buildProgram(() => undefined)
   for (const [name = '', ...words] of commands) {
@@ -55,7 +55,7 @@ test('every command and flag in them exists, and takes a value where one is give
   }
 })
 
-test('every variable of Breakfall in them is one that the configuration knows', () => {
+test('the configuration knows every Breakfall variable in them', () => {
   const known = variables()
   const used = [dockerfile, compose, kubernetes, file('docs/how-to/run-in-containers.md')].flatMap((text) =>
     Array.from(text.matchAll(/\bBREAKFALL_[A-Z_]+/g), ([name]) => name),

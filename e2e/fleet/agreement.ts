@@ -18,7 +18,7 @@ export async function sameEverywhere(
   return events
 }
 
-/** As a client reads them: if the connection breaks, it goes on behind the last event that it has. */
+/** As a client reads them: if the connection breaks, it continues after the last event it has. */
 export async function tailOf({ name, api }: FleetDaemon, sessionId: string, turnId: string): Promise<SessionEvent[]> {
   const events: SessionEvent[] = []
   const isEnd = (event: SessionEvent | undefined): boolean =>

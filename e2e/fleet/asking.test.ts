@@ -1,4 +1,4 @@
-/** Every request works at any daemon, also at one that does not own the session: acceptance cases 6 to 8, 12 and 16. */
+/** Every request works at any daemon, even if another daemon owns the session: acceptance cases 6 to 8, 12 and 16. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'

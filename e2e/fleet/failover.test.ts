@@ -138,7 +138,7 @@ test(
       'the reader has what will be lost',
       () => frames.filter(({ event }) => event === 'tool-call').length === 2,
     )
-    await gone.program.kill('SIGKILL') // with the events that nobody else has in memory
+    await gone.program.kill('SIGKILL') // only this daemon has the lost events in memory
     await pair.failOver()
 
     go('kept-2')
@@ -170,7 +170,7 @@ test(
     const epochs = await assertEpochsGrow(rig, next.id)
     assert.ok(
       epochs.every((epoch) => epoch > 2_000_000_000),
-      'epochs begin with the new timeline',
+      'epochs start at the new timeline',
     )
   },
 )

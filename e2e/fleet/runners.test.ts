@@ -60,7 +60,7 @@ const labelled = (label: string, flags: readonly string[] = []): readonly string
   ...flags,
 ]
 
-/** Each has runners of its own, chosen by a label. */
+/** Each test has its own runners, chosen by a label. */
 suite('runners that join', { concurrency: 2 }, () => {
   test(
     '37: a runner that comes back at another port is found inside the call, whatever the configuration says',
@@ -110,7 +110,7 @@ suite('runners that join', { concurrency: 2 }, () => {
   })
 
   test(
-    '38 and 43: a runner is used once it answers where it says it is; a turn that asks for its label waits for that',
+    '38 and 43: a runner is used once it answers at the address it gave; a turn that needs its label waits until then',
     LIMIT,
     async () => {
       writeFileSync(file('address'), 'http://127.0.0.1:9')

@@ -78,7 +78,7 @@ test('4: a cancel at another daemon than the one that runs the turn ends the pro
 
 // A daemon that is killed here may have taken over a turn of another test: none of them counts takeovers.
 describe('side by side', { concurrency: true }, () => {
-  test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader goes on there by its cursor', async () => {
+  test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader resumes there at its cursor', async () => {
     const killed = await rig.daemon('killed')
     const { id } = await killed.api.session(inShared)
     const turnId = await killed.api.prompt(id, 'talk')
@@ -106,7 +106,7 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(rig.effects().filter((line) => line === 'tool').length, 1)
   })
 
-  test('17: a daemon that is restarted in its folder goes on without waiting for its lease', async () => {
+  test('17: a daemon that is restarted in its folder continues without waiting for its lease', async () => {
     const first = await rig.daemon('again', ['--lease-ms', '60000'])
     const { id } = await first.api.session()
     const turnId = await first.api.prompt(id, 'talk')

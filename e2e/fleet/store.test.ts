@@ -82,7 +82,7 @@ test('23: PostgreSQL restarts after a crash: every turn keeps its owner, and not
   assert.deepEqual(rig.effects(), ['restart'])
 })
 
-test('10: a tail at another daemon goes on when the connections for hints are ended', LIMIT, async () => {
+test('10: a tail at another daemon keeps running when the connections for hints are closed', LIMIT, async () => {
   const { id } = await a.api.session()
   const tail = b.api.events(id)
   const turnId = await a.api.prompt(id, 'talk')
@@ -94,7 +94,7 @@ test('10: a tail at another daemon goes on when the connections for hints are en
   assert.deepEqual(await tail, events)
 })
 
-test('29: no connections are left: turns go on, and a new daemon says why it does not start', LIMIT, async () => {
+test('29: no connections are left: turns continue, and a new daemon says why it does not start', LIMIT, async () => {
   const { id, turnId, finish } = await running('crowded')
   const taken: pg.Client[] = []
   try {
@@ -127,7 +127,7 @@ const skip = existsSync(BOUNCER) ? false : 'PgBouncer is not installed here (Deb
 
 describe('side by side', { concurrency: true }, () => {
   test(
-    "33: the database's disk is full: the turn waits, prompts get 507, and everything goes on afterwards",
+    "33: the database's disk is full: the turn waits, prompts get 507, and everything continues once there is space",
     LIMIT,
     async () => {
       const { id, turnId, finish } = await running('full')

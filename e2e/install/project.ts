@@ -34,7 +34,7 @@ export type Packed = {
   readonly files: readonly { readonly path: string }[]
 }
 
-/** A folder for thousands of small files: in memory where there is room, which takes a tenth of the time. */
+/** A folder for thousands of small files: in memory if there is room, which is ten times as fast. */
 export function folderForInstalls(): string {
   const memory = '/dev/shm'
   const { bavail, bsize } = existsSync(memory) ? statfsSync(memory) : { bavail: 0, bsize: 0 }

@@ -4,7 +4,7 @@ import { checkMcp } from '../src/doctor/mcp.ts'
 
 const since = '2026-11-18T00:00:00.000Z'
 
-test('the doctor shows how each server is in the running daemon; one that failed is a problem with its reason', async () => {
+test('the doctor shows the state of each server in the running daemon; a failed server is a problem with its reason', async () => {
   const mcp = { good: { command: 'sh' }, bad: { command: 'sh' }, slow: { url: 'http://127.0.0.1:9' } }
   const findings = await checkMcp({ mcp, tools: {}, unset: [] }, process.env, [
     { name: 'good', state: 'ready', era: '2025-11-25', tools: 3, since },

@@ -86,6 +86,6 @@ test('files are kept in a folder that is declared shared, or on the same machine
   assert.equal(isSharedFolder('/nfs/x', from, to), true)
   assert.equal(isSharedFolder('/work/x', from, to), false)
   assert.equal(isSharedFolder('/work/x', from, { ...to, machine: 'm1' }), true)
-  assert.equal(isSharedFolder('/work/x', row('a'), row('b')), false, 'nobody knows')
+  assert.equal(isSharedFolder('/work/x', row('a'), row('b')), false, 'not known to be shared')
   assert.equal(isSharedFolder(undefined, from, { ...to, machine: 'm1' }), false)
 })

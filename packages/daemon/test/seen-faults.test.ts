@@ -72,7 +72,7 @@ test('a question to a person and a cancelled turn are no faults', () => {
   assert.equal(faultNotesOf(journal(START, STEP, CALL)), undefined, 'most appends say nothing about faults')
 })
 
-test('an occurrence says where it happened and why', () => {
+test('an occurrence has its step, attempt, category and raw error', () => {
   const [retry, unknown] = faultNotesOf(journal(START, STEP, RETRY, CALL, UNKNOWN))?.seen ?? []
   assert.deepEqual(
     [retry?.step, retry?.attempt, retry?.category, retry?.errorRaw],

@@ -33,7 +33,7 @@ test('names with newlines and bytes that are no UTF-8 survive the way to git and
   ])
 })
 
-test('a manifest holds what git does not, and reads back as it was', () => {
+test('a manifest holds what git does not, and reads back unchanged', () => {
   const found = parseFound(
     Buffer.from('f 644 1 a\0f 600 1 b\nc\0f 755 1 x\0d 755 0 d\0d 700 0 p\0e 755 0 e\0u 0 9 secret\0s 644 0 pipe\0'),
   )

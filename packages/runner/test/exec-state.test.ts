@@ -62,7 +62,7 @@ describe('each input in each phase that expects it', () => {
     ['the same in a second keeper', secondStart, { type: 'sandbox_lost' }, 'ending', 'free_slot unwatch settle'],
     ['the same after a restart', recovered, { type: 'sandbox_lost' }, 'ending', 'unwatch settle'],
     ['it is gone for certain', rebuilding, { type: 'retired', isUnused: true }, 'spawning', 'dismiss spawn'],
-    ['it may have begun', rebuilding, { type: 'retired', isUnused: false }, 'ending', 'free_slot settle'],
+    ['it may have started', rebuilding, { type: 'retired', isUnused: false }, 'ending', 'free_slot settle'],
     ['stopped while it is replaced', rebuilding, KILL, 'rebuilding', 'note_reason'],
     [
       'gone, and stopped meanwhile',

@@ -19,13 +19,13 @@ test('a runner ends after a while without a call or an exec, and at once if its 
   t.mock.timers.tick(55_000)
   assert.equal(ended, 0)
   t.mock.timers.tick(10_000)
-  assert.ok(ended > 0, 'nobody needs it')
+  assert.ok(ended > 0, 'it is not needed')
   ended = 0
   busy = true
   t.mock.timers.tick(5_000)
   assert.equal(ended, 0)
   gone = true
   t.mock.timers.tick(5_000)
-  assert.equal(ended, 1, 'nobody can find it')
+  assert.equal(ended, 1, 'no client can find it')
   idle.stop()
 })

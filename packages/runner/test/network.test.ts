@@ -91,7 +91,7 @@ test('addresses of this machine, its networks and metadata services are never di
   )
 })
 
-test('the address that was checked is the one that is dialled; private ones are left out', async () => {
+test('only the checked address is dialled; private addresses are left out', async () => {
   const dialled: string[] = []
   const answers = [['203.0.113.5'], ['127.0.0.1'], ['127.0.0.1', '10.0.0.1'], []]
   const internet = {

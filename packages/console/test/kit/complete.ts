@@ -1,4 +1,4 @@
-/** Fills in what a test does not care about, so that a staged answer has every field of a real one. */
+/** Fills in the fields that a test does not care about: a staged answer then has every field of a real one. */
 import type { Event } from './journal.ts'
 
 type Json = Readonly<Record<string, unknown>>

@@ -75,7 +75,7 @@ export class RealDaemon implements AsyncDisposable {
     await this.#program?.ended
   }
 
-  /** The model is not reachable until the line is mended. */
+  /** The model is unreachable until the line is restored. */
   async cutLine(): Promise<void> {
     this.#isCut = true
     await this.#line.down()

@@ -43,7 +43,7 @@ async function show(page: Page, hash: string): Promise<void> {
   await page.locator('h1').first().waitFor()
 }
 
-/** Whatever was asked for before is on the screen: the page draws at most once per frame. */
+/** Resolves when earlier changes are on the screen: the page draws at most once per frame. */
 const drawn = (page: Page): Promise<unknown> =>
   page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
 

@@ -23,7 +23,7 @@ afterEach(async () => {
   await real?.mendLine()
 })
 
-/** In a box of its own: two turns in one folder would wait for each other. */
+/** Each turn gets its own box: two turns in one folder would wait for each other. */
 const start = (prompt: string, create: Readonly<Record<string, unknown>> = {}): ReturnType<RealDaemon['turn']> =>
   real.turn(prompt, { box: {}, ...create })
 
@@ -114,7 +114,7 @@ browserTest(
 )
 
 browserTest(
-  '25, 33: parked by a model that is down, it continues by itself once the model is up; a prompt queued meanwhile runs next',
+  '25, 33: a turn parked because its model is down continues automatically once the model is up; a prompt queued meanwhile runs next',
   async ({ open }) => {
     await real.cutLine()
     const { id } = await start('the first', { policy: { attemptsMax: 2, backoffMs: 1, patienceMs: 0 } })
@@ -244,7 +244,7 @@ const categoryIn = (fault: unknown): unknown =>
   typeof fault === 'object' && fault !== null && 'category' in fault ? fault.category : undefined
 
 browserTest(
-  '52: the runner is killed under a command: the thread says so, the turn goes on, and System shows a runner again',
+  '52: the runner is killed during a command: the thread says so, the turn continues, and System shows a runner again',
   async ({ open }) => {
     const { id } = await start('watch it', { model: 'rehearsal/slow' })
     const page = await open(real.open(`/s/${id}`))

@@ -13,7 +13,7 @@ export type Diary = {
   readonly pid: () => number
   /** Its next call of `act` or `look` ends the process. */
   readonly dieInNextCall: () => void
-  /** What is `late` or `gated` goes on. */
+  /** Lets `late` and `gated` calls continue. */
   readonly open: () => void
 }
 

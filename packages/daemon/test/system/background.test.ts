@@ -1,4 +1,4 @@
-/** Background processes as the model sees them: started by bash, listed, read and stopped by `process`, and its end is told once. */
+/** Background processes as the model sees them: started by bash; listed, read and stopped by `process`; their end reported once. */
 import { atEnd } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

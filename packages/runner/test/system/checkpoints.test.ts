@@ -1,4 +1,4 @@
-/** Checkpoints of a real workspace, and restoring them: what comes back, what is refused, and what nobody may lose. */
+/** Checkpoints of a real workspace, and restoring them: what comes back, what is refused, and what must never be lost. */
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -248,7 +248,7 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     assert.equal(treeOf(other), treeOf(ws.folder))
   })
 
-  test('the oldest go when the budget is reached, and one that can never fit is refused', async () => {
+  test('the oldest are removed when the budget is reached, and a checkpoint that can never fit is refused', async () => {
     const ws = await workspace('true')
     for (let i = 0; i < 8; i++) {
       sh(ws.folder, 'for f in 1 2 3 4 5 6; do head -c 90000 /dev/urandom >$f; done')
@@ -291,7 +291,7 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     assert.equal((await damaged.take()).files, 1)
   })
 
-  test('a runner killed in a checkpoint and in a restore loses no file, and its successor can go on', async (t) => {
+  test('a runner killed during a checkpoint and during a restore loses no file, and its successor can continue', async (t) => {
     const stateDir = join(tempFolder(t), 'state')
     const flags = ['--allow-workspace', parent]
     const first = await asProgram(t, stateDir, flags)

@@ -220,7 +220,7 @@ describe('a box with a list of names', { skip }, async () => {
     assert.equal((await runner.call('PUT', 'boxes/b2/network', { allow: [] })).status, 400)
   })
 
-  test('goes on reaching its names after a restart of the runner (a plain user)', { skip: withoutRoot }, async (t) => {
+  test('still reaches its names after a restart of the runner (a plain user)', { skip: withoutRoot }, async (t) => {
     const { names, ports } = await internetOf(t)
     const folder = tempFolder(t)
     chmodSync(folder, 0o755)

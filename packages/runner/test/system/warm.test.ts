@@ -200,7 +200,7 @@ describe(
   { skip: withoutBwrap },
   async () => {
     for (const loss of ['renamed sandbox', 'renamed keeper', 'claimed sandbox', 'claimed keeper'])
-      test(`"${loss}": the command runs once all the same, in a sandbox of its own`, async (t) => {
+      test(`"${loss}": the command still runs once, in a new sandbox`, async (t) => {
         const preload = new URL('../programs/loses-sandbox.mjs', import.meta.url).href
         const env = { ...process.env, LOSES: loss, NODE_OPTIONS: `--import ${preload}` }
         const runner = await asProgram(t, join(tempFolder(t), 'state'), [], {}, {}, env)
