@@ -87,7 +87,7 @@ const namesInList = (list) =>
       return [name, as]
     })
 
-/** A name of another package is listed with where it comes from: that package has its own report. */
+/** A name from another package is listed with its origin: that package has its own report. */
 function declarationOf(file, from, name, as, local) {
   if (from === undefined) return renamed(local.get(name), name, as)
   if (!from.startsWith('.')) return `from "${from}": ${as}`

@@ -1,6 +1,6 @@
 /**
  * What a failed call to the daemon means: it does not answer, something else answers at its address, or it refused. The daemon
- * reports its own faults; here are only the ones that it cannot report.
+ * reports its own faults; this file covers those it cannot report.
  */
 import { endedFault, faultInProblem, isFault, type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import type { DaemonAddress } from './address.ts'

@@ -1,6 +1,6 @@
 /**
  * A fault as its report says it: an error that holds a report. `Fault` builds its report from the table and the messages; this class
- * takes one that is finished, so a program that only passes on what a service reported needs neither messages nor redaction.
+ * takes a finished report, so a program that only passes on what a service reported needs neither messages nor redaction.
  */
 import { joinMessage } from './message.ts'
 import { definedOnly, isObject, oneOf, read } from './read.ts'

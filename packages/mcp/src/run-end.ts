@@ -1,8 +1,8 @@
 /**
- * Why a run of a local server ended, in words and as a category. Pure.
+ * Why a run of a local server ended, as a sentence and as a category. Pure.
  *
  * I1  One run has one reason, whatever order its exit, the end of its stdout and a failed write arrive in.
- * I2  Only a server that sent something wrong has broken the protocol. One that exits or stays silent has failed.
+ * I2  Only a server that sent something wrong has broken the protocol. A server that exits or stays silent has failed.
  */
 import { duration, Fault } from '@breakfall/faults'
 import { describeExit, explainingLine, type ExitReport } from '@breakfall/supervisor'

@@ -204,7 +204,7 @@ const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered'])
 function notOffered({ tool, hash }: ToolCallRequest, isChanged: boolean): Fault {
   const gone = hash === undefined ? 'its server does not offer it' : 'its server does not offer it any more'
   const changed =
-    'its schema changed after you were shown it, so this call was not run; call it again as it is described now'
+    'its schema changed after you saw it, so this call was not run; call it again with arguments that fit the new schema'
   return new Fault('tool_not_offered', {
     facts: { name: tool.slice(0, 100), detail: isChanged ? changed : gone },
     sideEffects: 'none',

@@ -11,7 +11,7 @@ export function bodyBytes(body: object): readonly Buffer[] {
   return chunksOf(piecesOf(body))
 }
 
-/** The same parts for the same frozen message, themselves frozen, so that their bytes are made once. */
+/** Returns the same frozen parts for the same frozen message, so their bytes are made once. */
 export function oncePerMessage<M extends object, P extends object>(
   make: (message: M) => readonly P[],
 ): (message: M) => readonly P[] {
@@ -29,7 +29,7 @@ export function oncePerMessage<M extends object, P extends object>(
 
 // ---- details, in the order they are used above ----
 
-/** JSON text, or a value that never changes and whose JSON stands in this place. */
+/** JSON text, or a value that never changes and whose JSON belongs here. */
 type Piece = string | JsonObject
 
 /** What the APIs call the list of messages. */
@@ -89,7 +89,7 @@ function joinedBlocks(message: unknown): { role: string; content: readonly unkno
 
 const isFrozenObject = (value: unknown): value is JsonObject => isObject(value) && Object.isFrozen(value)
 
-const CHUNK_BYTES = 64 * 1024 // what a socket takes at once; larger chunks make the one that is written again longer
+const CHUNK_BYTES = 64 * 1024 // what a socket takes at once; the last chunk is rewritten at every step, so larger chunks cost more
 
 /** A full chunk, with what it was made from. */
 type Chunk = { readonly pieces: readonly Piece[]; readonly bytes: Buffer }

@@ -16,7 +16,7 @@ export const RUNNER_DEFAULTS = {
   warmMax: 4, // sandboxes built ahead, per box; each is four processes of 0.7 MiB together
   warmAll: 256, // in all boxes together
   capturesMax: 2, // checkpoints being taken at once, of all boxes: they share the disk with commands
-  checkpointMs: 5_000, // one that the runner takes by itself; then it is skipped, and the next one continues where it stopped
+  checkpointMs: 5_000, // an automatic checkpoint; after that it is skipped, and the next one continues from there
   checkpointFirstMs: 300_000, // the first of a box reads every file, and a caller may wait for one; a busy machine takes minutes for a gigabyte
   restoreMs: 600_000,
   checkpointBytesMax: 2 * 1024 * 1024 * 1024, // of all checkpoints of a box

@@ -1,4 +1,4 @@
-/** Ends a runner that is not needed: no call and no exec for a while, or its state folder was removed, so that nobody finds it again. */
+/** Ends a runner that is no longer needed: no call and no exec for a while, or its state folder is gone and no client can find it. */
 import type { Clock } from './clock.ts'
 
 export class IdleExit {

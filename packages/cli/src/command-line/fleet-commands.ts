@@ -29,8 +29,8 @@ export function addJoinFlags(runner: Command): Command {
       'register at the daemons of a fleet, or at a balancer in front of them (repeatable)',
       collect,
     )
-    .option('--advertise <url>', 'where daemons reach this runner (default: where it listens)')
-    .option('--advertise-command <command...>', 'a command that prints where daemons reach it now')
+    .option('--advertise <url>', 'the URL at which daemons reach this runner (default: the address it listens on)')
+    .option('--advertise-command <command...>', 'a command that prints the current URL')
     .option('--label <label>', 'what sessions can ask for (repeatable)', collect)
     .option('--capacity <count>', 'boxes that may run at once (default: 1000)', boxCount)
     .option('--stop-when-alone <ms>', 'end every command after this long without a daemon', milliseconds)
@@ -69,7 +69,7 @@ export function addFleetCommands(command: AddCommand): void {
   )
     .option('--script <words>', 'do this without a person: "k1 3s m2 p"')
     .option('--turns <count>', 'how many scripted turns to start', wholeNumber, 12)
-    .option('--store <url>', 'an empty PostgreSQL database, instead of one that it starts itself')
+    .option('--store <url>', 'an empty PostgreSQL database to use (default: start PostgreSQL)')
     .addOption(
       new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices([
         'bwrap',

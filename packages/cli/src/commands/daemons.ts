@@ -34,7 +34,7 @@ export async function daemonsCommand({ out, config }: Context, [action, named]: 
 
 // ---- details ----
 
-/** By its boot, the start of it, or the name of one that lives. */
+/** Finds a daemon by its boot id, the start of that id, or its name if it is alive. */
 function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
   const living = daemons.filter(({ state }) => state !== 'dead')
   const [daemon, ...others] = living.filter(

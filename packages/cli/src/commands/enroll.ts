@@ -1,4 +1,4 @@
-/** `breakfall fleet enroll`: a code with which one runner gets its token. Whoever has the fleet's key makes it; no daemon is asked. */
+/** `breakfall fleet enroll`: prints a code with which one runner gets its token. It needs the fleet's key and no daemon. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import { readFleetKey } from '@breakfall/wire/node'
 import type { Context } from '../context.ts'

@@ -14,7 +14,7 @@ type Config = Context['config']
 const START_MS = 60_000
 const LIST_MS = 5_000 // as long as a turn waits
 
-/** Each server after its first attempt to start, or as it is when the time is up. */
+/** Each server's state after its first attempt to start, or when the time is up. */
 export async function listedHere({ stateDir, outside }: Config): Promise<McpList> {
   const { McpHost } = await import('@breakfall/mcp')
   const host = new McpHost({ stateDir })

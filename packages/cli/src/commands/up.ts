@@ -136,7 +136,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   return EXIT_CODES.finished
 }
 
-/** Whoever started this daemon has ended. */
+/** Resolves when the process that started this daemon has exited. */
 const inputEnds = (): Promise<unknown> => once(process.stdin.resume(), 'close')
 
 /** What an `up --resume` recovers at its start. */

@@ -76,7 +76,7 @@ export function variableKey(variable: string | undefined, env: Env): Key {
   return { apiKey, apiKeyVariable: variable, isKeyStored: false }
 }
 
-/** A key that no header can carry is refused where it would be used: by the name of its variable, and never shown. */
+/** Refuses a key that no header can carry before it is used. The message names its variable and never shows the key. */
 export function refuseUnusable(key: KeySource): void {
   const problem = unusable(key)
   if (problem === undefined) return
@@ -89,7 +89,7 @@ export function refuseUnusable(key: KeySource): void {
 export function unusable({ apiKey, apiKeyVariable }: KeySource): { what: string; fix: string } | undefined {
   if (apiKey === undefined || /^[\x21-\x7e]{1,8192}$/.test(apiKey)) return undefined
   const line = /[\r\n]/.test(apiKey) ? 'a line break' : undefined
-  const has = line ?? (/\s/.test(apiKey) ? 'a space' : 'too many characters, or one that no key has')
+  const has = line ?? (/\s/.test(apiKey) ? 'a space' : 'an invalid character, or too many')
   return apiKeyVariable === undefined
     ? { what: `The stored key has ${has}, so it cannot be sent`, fix: 'Store it again: breakfall login PROVIDER' }
     : {

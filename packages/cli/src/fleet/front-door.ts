@@ -1,6 +1,6 @@
 /**
- * A round-robin balancer in front of daemons, as any other one: it asks each daemon whether it is ready, sends each connection to the next
- * that is, and closes the connections of one that is not. Daemons need nothing more: any of them answers any request.
+ * An ordinary round-robin balancer in front of daemons. It asks each daemon whether it is ready, sends each connection to the next
+ * ready daemon, and closes the connections to daemons that are not. That is enough, because any daemon answers any request.
  */
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'

@@ -20,7 +20,7 @@ import { eventsAt, type FollowedTurn, startTurn } from './turns.ts'
 export type LocalFleetOptions = {
   readonly env: Env
   readonly isolation: 'bwrap' | 'process'
-  /** An empty database to use instead of our own PostgreSQL. */
+  /** An empty database to use instead of the PostgreSQL that we start. */
   readonly store?: string | undefined
   readonly turns: number
   /** Commands of each turn. */
@@ -141,7 +141,7 @@ export class LocalFleet implements AsyncDisposable {
     this.#note = text
   }
 
-  /** Resolves when it is done; what comes back later, such as a killed daemon, does so by itself. */
+  /** Resolves when it is done. A killed daemon comes back later, without another call. */
   async act(action: FleetAction): Promise<void> {
     switch (action.do) {
       case 'wait':

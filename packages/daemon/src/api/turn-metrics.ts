@@ -69,8 +69,8 @@ export async function parkedCategories(store: Pick<Store, 'listSessions'>): Prom
   }
 }
 
-const PARKED_MAX = 10_000 // more need a query of their own
-const PARKED_MS = 500 // a store that is away answers after ten seconds, and whoever scrapes does not wait that long
+const PARKED_MAX = 10_000 // more would need a separate query
+const PARKED_MS = 500 // an unreachable store fails only after ten seconds, and a scraper does not wait that long
 
 // ---- details, in the order they are used above ----
 

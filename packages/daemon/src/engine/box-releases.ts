@@ -195,7 +195,7 @@ const RECLAIMED_MAX = 10
 const STOPPED_SWEEP_MS = 3_600_000
 const OUTPUT_KEPT_MS = 24 * 3_600_000 // as long as runners keep the output of finished execs
 
-const CHECKPOINTS_KEPT_MS = 7 * 24 * 3_600_000 // who has not missed anything by then has left it as it is
+const CHECKPOINTS_KEPT_MS = 7 * 24 * 3_600_000 // by then a user who wanted to undo has done it
 
 /** The journal keeps this much of an output, or a little more. */
 const JOURNALLED_BYTES = 2 * OUTPUT_LIMITS.journalBytes

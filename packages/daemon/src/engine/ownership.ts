@@ -77,9 +77,9 @@ const LOOK_MS = 250
 /** Between two looks at what a parked turn waits for, if nothing announces it. */
 const PROBE_MS = { runner: 30_000, model: 15_000, journal: 5_000, config: 60_000, time: 60_000 } as const
 
-/** A runner may have registered between the failed call and the park: nobody woke the turn then. */
+/** A runner may have registered between the failed call and the park, when there was no parked turn to wake yet. */
 const FIRST_LOOK_MS = 1_000
-const NEW_MS = 900 // so that there is one such look
+const NEW_MS = 900 // less than FIRST_LOOK_MS: only one such look
 
 function earliest(turn: TurnFold, policy: Policy, source: ReturnType<typeof wakeSource>, now: number): string | null {
   const { parked } = turn

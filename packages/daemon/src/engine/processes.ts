@@ -2,8 +2,8 @@
  * Background processes of a session: what the model reads when it starts one, the `process` tool, and the news of those that
  * ended.
  *
- * I1  The end of a process is told once: in the first tool result after it, also after a restart of the daemon. A crash right
- *     between may tell it twice, never not at all.
+ * I1  The end of a process is reported once: in the next tool result, even after a restart of the daemon. A badly timed crash
+ *     may report it twice, but never loses it.
  * I2  News never fails a call: a runner that is away is asked again with the next result.
  */
 import { duration, isFault } from '@breakfall/faults'

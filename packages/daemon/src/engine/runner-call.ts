@@ -101,12 +101,12 @@ const isFull = (thrown: unknown): boolean =>
   isFault(thrown) && thrown.category === 'runner_not_available' && thrown.report.reason === FULL
 
 /**
- * Another runner at the old address of a joined one says nothing about it, but that it is not there. That runner has a token of its
- * own, so it refuses ours before anything else.
+ * Another runner at a joined runner's old address proves only that ours is not there. It has its own token, so it refuses ours
+ * before anything else.
  */
 async function unreachable(thrown: unknown, { client, address }: ConnectedRunner): Promise<unknown> {
   if (!isFault(thrown) || !OTHERS.has(thrown.category)) return thrown
-  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined) // whoever is there, it is not ours
+  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined) // no answer: our runner is not there
   if (there?.runnerId === address.runnerId) return thrown
   const errorRaw = `another runner answers at the last address of runner ${address.runnerId}`
   return new Fault('runner_unreachable', { facts: { address: new URL(address.url).host }, errorRaw, cause: thrown })

@@ -83,7 +83,7 @@ export class Undoing {
     return this.#loader.peek(sessionId)?.row ?? row
   }
 
-  /** The restore is not cut off by a caller that leaves: half an undo helps nobody. */
+  /** The restore continues even if the caller disconnects: half an undo is worse than none. */
   async #undoOwned(session: LiveSession, request: Undo): Promise<Undone> {
     const { turn, queue } = session.fold
     const turnId = turn?.id ?? queue[0]?.id

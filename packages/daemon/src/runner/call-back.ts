@@ -1,5 +1,5 @@
 /**
- * Asks whoever answers at an address which runner it is. A runner says where it is, and must not steer a daemon's requests by that:
+ * Asks the server at an address which runner it is. Runners choose the address and must not use it to misdirect a daemon's requests:
  * no redirect is followed, link-local addresses are refused, no token is sent, and two fields of the answer are read.
  */
 import { lookup } from 'node:dns'

@@ -63,7 +63,7 @@ export class Registration {
     return key.tokenOf(runnerId)
   }
 
-  /** Called by the runner every few seconds, and by whoever knows where it is now. */
+  /** Called by the runner every few seconds, and by any host that knows its current address. */
   async join(runnerId: string, request: RunnerJoin): Promise<RunnerJoined> {
     const { registry } = this.#parts
     const before = await registry.get(runnerId)
@@ -107,7 +107,7 @@ export class Registration {
       return { reachable: true, againMs: this.#againMs, runner }
     } catch (thrown) {
       if (!(thrown instanceof Error) || thrown.name === 'Fault') throw thrown
-      log.debug({ runnerId, runner: url, err: thrown }, 'a runner does not answer where it says it is')
+      log.debug({ runnerId, runner: url, err: thrown }, 'a runner does not answer at the address it gave')
       return { reachable: false, because: thrown.message, runner: before ?? null }
     }
   }
@@ -150,7 +150,7 @@ export class Registration {
 const LOOK_MS = 5_000
 const AGAIN_MS = 10_000
 
-/** What it leaves out is as it was, or as usual. */
+/** Fields that the request leaves out keep their last value, or the default. */
 function factsOf(runnerId: string, request: RunnerJoin, before: RunnerRow | undefined): RunnerFacts {
   const usual = { ...USUAL, ...before }
   return {

@@ -1,6 +1,6 @@
 /**
- * Every runner that this daemon can use: those that joined the fleet, by their ids, and the one that the configuration names or that
- * this machine runs.
+ * Every runner that this daemon can use: those that joined the fleet, by their ids, and the configured runner or the one on this
+ * machine.
  *
  * I1  A daemon that shares its store starts no runner: another daemon could not reach it.
  * I2  A runner that joined is found by its registration. What the configuration says about addresses does not matter for it.
@@ -49,7 +49,7 @@ export class Runners {
     return this.#endpoint.isolation(signal)
   }
 
-  /** A client for the session's runner, or for one that fits if the session has none yet. */
+  /** A client for the session's runner. A session without a runner gets a suitable one. */
   async connect(
     expect: string | null,
     epoch: number,

@@ -3,7 +3,7 @@
  * count of a group is the number of its occurrences, and of the events in the journals.
  */
 
-/** Open: nobody knows yet. Survived: the turn made progress later. Ended: the turn ended with it. */
+/** Open: not known yet. Survived: the turn made progress later. Ended: the turn ended with it. */
 export const FAULT_FATES = ['open', 'parked', 'survived', 'ended'] as const
 export type FaultFate = (typeof FAULT_FATES)[number]
 

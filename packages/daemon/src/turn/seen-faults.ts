@@ -1,6 +1,6 @@
 /**
- * The faults that a session's events report, and what became of them. Pure. A retry, a park, an outcome that nobody can know and the
- * end of a turn are one occurrence each; a question to a person and a turn that somebody cancelled are none.
+ * The faults that a session's events report, and what became of them. Pure. A retry, a park, an unknown outcome and the end of a
+ * turn are one occurrence each; a question to a person and a cancelled turn are none.
  *
  * I1  Whether events are folded one by one, in batches or all at once makes no difference.
  */
@@ -10,7 +10,7 @@ import { type AnyEvent, type EventType, isKnownEvent, parseEvent, type SessionEv
 import type { FaultFate, FaultNotes, SeenFault } from '../store/seen.ts'
 import type { TurnFold } from './state.ts'
 
-/** `before` is the turn as it was before these events. Undefined if these events say nothing about faults, as most do. */
+/** `before` is the state of the turn before these events. Returns undefined if the events report no fault; most do not. */
 export function faultNotesOf(events: readonly AnyEvent[], before: TurnFold | null = null): FaultNotes | undefined {
   const seen = new Map<number, SeenFault>()
   const fates = new Map<string, FaultFate>()
@@ -103,7 +103,7 @@ function described(report: Reported): Described {
   }
 }
 
-/** The model was told in words, so there is no report. Its first sentence says why. */
+/** The model got a text, so there is no report. The first sentence says why. */
 function unknown(text: string): Described {
   const row = FAULTS.exec_outcome_unknown
   const [why = text] = text.split('. ', 1)

@@ -33,7 +33,7 @@ export function readLogin(stateDir: string, name: string, url: string): StoredLo
     const parsed: unknown = JSON.parse(readFileSync(fileOf(stateDir, name), 'utf8'))
     return isLogin(parsed) && parsed.url === url ? parsed : undefined
   } catch {
-    return undefined // nobody logged in yet
+    return undefined // no login yet
   }
 }
 

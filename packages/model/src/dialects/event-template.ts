@@ -57,7 +57,7 @@ type Slot = {
 
 type Place = { readonly key: string; readonly isText: boolean; readonly from: number; readonly to: number }
 
-/** Where the value of `key` stands in the event. Nothing if that would be a guess. */
+/** The position of the value of `key` in the event. Empty if that would be a guess. */
 function place(data: string, key: string, value: unknown): readonly Place[] {
   const name = `"${key}":`
   const at = data.indexOf(name)

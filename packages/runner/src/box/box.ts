@@ -105,7 +105,7 @@ export class Box {
     await this.names?.serve(join)
   }
 
-  /** After a restart of the runner: what runs in the box goes on using its names. */
+  /** After a restart of the runner: processes in the box can still use its names. */
   reopenNames(): void {
     if (this.state === 'running' && this.names !== undefined && this.network?.join !== undefined)
       void this.names.serve(this.network.join).catch(ignored)

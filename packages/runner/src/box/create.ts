@@ -186,7 +186,7 @@ function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate)
   return false
 }
 
-/** Automatic ones are taken where it is possible. */
+/** `auto` becomes `off` if this machine cannot take checkpoints. */
 function checkpointsOf(host: RunnerHost, { checkpoints = 'off' }: BoxCreate): CheckpointMode {
   if (gitForCheckpoints(host) !== null || checkpoints === 'off') return checkpoints
   if (checkpoints === 'manual') throw unavailable('git is not on the PATH', 'checkpoints need git')
@@ -197,7 +197,7 @@ function networkFor(host: RunnerHost, level: IsolationLevel, create: BoxCreate):
   if (typeof create.network === 'object' && level === 'bwrap' && !host.sharedNetwork)
     throw unavailable(
       'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
-      'a list of names needs a network of its own for the box',
+      'a list of names needs a separate network for the box',
     )
   if (level === 'bwrap') return create.network ?? 'none'
   if (typeof create.network === 'object')

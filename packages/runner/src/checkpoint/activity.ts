@@ -41,7 +41,7 @@ export class Activity {
     this.#folder = folder
   }
 
-  /** After a restart, before anything else: what a killed process had begun ends here. */
+  /** After a restart, before anything else: closes the periods that a killed process left open. */
   recover(): void {
     this.#load()
     this.#save()
@@ -71,7 +71,7 @@ export class Activity {
     return isInside(this.#spans ?? [], changedAt) || (open !== undefined && open <= changedAt)
   }
 
-  /** When the last of it ended; null if it goes on or never was. */
+  /** When the last activity ended; null if it still runs or there was none. */
   get lastEnd(): bigint | null {
     this.#load()
     return this.#open.size > 0 ? null : (this.#spans?.at(-1)?.to ?? null)

@@ -201,7 +201,7 @@ function changeFolder(root: OpenFolder, path: TreePath, perm: number): undefined
 
 const CHANGED = 'changed since the safety checkpoint'
 
-/** I2: undefined if the path is as it was, or why it is not. Our own work changes the time of a file with several names. */
+/** I2: undefined if the path is unchanged, else the reason. Our own work changes the time of a file with several names. */
 function whyChanged({ safeAt, touched }: Work, stat: BigIntStats | undefined, isExpected: boolean): string | undefined {
   if (!isExpected) return stat === undefined ? undefined : stat.isDirectory() ? 'a folder is in the way' : CHANGED
   if (stat === undefined || !isHeld(stat)) return CHANGED
@@ -268,7 +268,7 @@ function writeOne(work: Work, { path, isNew }: Write & { readonly isNew: boolean
   return undefined
 }
 
-/** A second name, where there is nothing yet. Some systems allow that only to the file's owner. */
+/** Makes a hard link at a free path. Some systems allow that only to the file's owner. */
 function canLink(from: string | Buffer, to: string | Buffer): boolean {
   try {
     linkSync(from, to)

@@ -9,7 +9,7 @@ export function checkpointFault(thrown: unknown, boxId: string, limitMs: number)
     return new Fault('deadline_exceeded', {
       boundary: 'box',
       boxId,
-      error: `The checkpoint took longer than ${limitMs / 1000} s and was skipped. The next one continues where it stopped.`,
+      error: `The checkpoint took longer than ${limitMs / 1000} s and was skipped. The next one continues from there.`,
       errorRaw: `no checkpoint within ${limitMs} ms`,
     })
   if (thrown instanceof GitError && /no space left|disk quota/i.test(thrown.message))

@@ -68,7 +68,7 @@ export class Checkpoints {
 
   // ---- what happens in the box ----
 
-  /** After a restart: removes what a killed restore left in the workspace. What it had not changed yet stays as it was. */
+  /** After a restart: removes what a killed restore left in the workspace. Files it had not changed yet stay unchanged. */
   recover(): void {
     this.#activity.recover()
     const { staging } = this.#records
@@ -346,7 +346,7 @@ export function requireCheckpoints(checkpoints: Checkpoints | undefined): Checkp
 }
 
 const FIRST_MS = 50
-const LOOSE_MAX = 4_000 // objects in files of their own; beyond that they are packed
+const LOOSE_MAX = 4_000 // loose objects; beyond that they are packed
 
 const ignored = (): void => {
   // The caller that waits for it has the error, or it is listed as skipped.

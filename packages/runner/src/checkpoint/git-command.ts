@@ -3,7 +3,7 @@
  *
  * I1  In a sandbox wherever there is one: the workspace is read-only, only the store is writable, there is no network.
  * I2  Only the store's own configuration counts. No hooks, filters, monitors, submodules or user settings.
- * I3  The folder is the one that the box was created on, or nothing runs.
+ * I3  If the folder is not the one the box was created on, nothing runs.
  */
 import { spawn } from 'node:child_process'
 import { Fault } from '@breakfall/faults'

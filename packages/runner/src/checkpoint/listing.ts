@@ -123,7 +123,7 @@ export function decodeManifest(bytes: Buffer): Manifest {
   return { files, folders }
 }
 
-/** Whether a path is one of these, or below one that ends in `/`. */
+/** Whether a path is in this list, or below a listed path that ends in `/`. */
 export function withinAny(paths: readonly TreePath[]): (path: TreePath) => boolean {
   const exact = new Set(paths.map((path) => path.replace(/\/$/, '')))
   return (path) => {

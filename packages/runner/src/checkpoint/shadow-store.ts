@@ -94,7 +94,7 @@ export class ShadowStore {
     return runInPlace(this.#place, command, { ...options, isSeeded: this.#isSeeded })
   }
 
-  /** Adds these paths to the index and removes those, in steps, so that an interrupted capture has not worked in vain. */
+  /** Adds these paths to the index and removes those, in steps: an interrupted capture keeps what it has done. */
   async update(added: readonly TreePath[], removed: readonly TreePath[], signal: AbortSignal): Promise<void> {
     if (removed.length > 0)
       await this.git(['update-index', '--force-remove', '-z', '--stdin'], { input: joinNul(removed), signal })
@@ -202,7 +202,7 @@ export class ShadowStore {
     rmSync(this.#file('seeded'), { force: true })
   }
 
-  /** Begins with a copy of the repository's index: what git has hashed already is not hashed again. */
+  /** Starts from a copy of the repository's index: what git has already hashed is not hashed again. */
   async #seed(signal: AbortSignal): Promise<void> {
     const own = join(this.#place.workspace, '.git')
     const index = join(own, 'index')
@@ -247,7 +247,7 @@ export class ShadowStore {
       if (!lstatSync(file).isFile() || lstatSync(file).size > EXCLUDE_BYTES_MAX) return ''
       return readFileSync(file, 'latin1')
     } catch {
-      return '' // no repository, or none of its own
+      return '' // no repository, or no exclude file in it
     }
   }
 }
@@ -260,7 +260,7 @@ const DIFF_TREE = ['diff-tree', '-r', '--no-renames', '--ignore-submodules=all']
 
 const textOf = (bytes: Buffer | undefined): string => (bytes ?? EMPTY).toString('latin1').trimEnd()
 
-/** Ours in the workspace, and folders that nobody edits by hand; a `.gitignore` may say otherwise. */
+/** Our files in the workspace, and folders that people do not edit by hand; a `.gitignore` can override this. */
 const EXCLUDED = `.breakfall-????????-????-????-????-????????????
 node_modules/
 .venv/

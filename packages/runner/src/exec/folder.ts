@@ -203,14 +203,14 @@ export function claim(folder: string): boolean {
   }
 }
 
-/** Takes back the claim of a sandbox that is certainly gone, so that a keeper can make its own. False if that fails. */
+/** Removes the claim of a sandbox that is certainly gone, so a keeper can make a new one. False if that fails. */
 export function unclaim(folder: string): boolean {
   try {
     rmSync(join(folder, EXEC_FILES.launch), { force: true }) // the next keeper's must not be a file that the box's user owns
     rmSync(join(folder, EXEC_FILES.claim), { force: true })
     return true
   } catch {
-    return false // the disk fails: the exec ends as one that never ran
+    return false // the disk fails: the exec ends as never run
   }
 }
 

@@ -92,9 +92,9 @@ export type ExecInput<Run> =
       readonly refusal: Refusal
     }
   | { readonly type: 'exit_reported' }
-  /** A warm sandbox, or its keeper, ended after the claim, and the command had not begun. */
+  /** A warm sandbox, or its keeper, ended after the claim, before the command started. */
   | { readonly type: 'sandbox_lost' }
-  /** What was left of it is ended. `isUnused`: nothing of it lives, and the command certainly never began. */
+  /** Its remains were ended. `isUnused`: nothing of it is alive, and the command certainly never started. */
   | { readonly type: 'retired'; readonly isUnused: boolean }
   | { readonly type: 'kill_failed' }
   | { readonly type: 'settled'; readonly end: ExecEnd }

@@ -27,7 +27,7 @@ export type KeeperStatus = {
   readonly messages: readonly string[]
 }
 
-/** A warm sandbox that has not begun the command, and does not refuse it. */
+/** A warm sandbox that has neither started the command nor refused it. */
 export const isUnused = ({ warm, begun, refused }: KeeperStatus): boolean => warm && !begun && !refused
 
 export function parseStatus(text: string): KeeperStatus {

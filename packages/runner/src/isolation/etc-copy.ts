@@ -27,7 +27,7 @@ const BYTES_MAX = 32 * 1024 * 1024
 const COPIES_MAX = 16
 const LOOK_MS = 1_000 // two dozen files are looked at once a second at most
 
-/** Mounted over the copy: of each box, or of the machine as it is now. */
+/** Mounted over the copy: each box's own file, or the machine's current one. */
 const PLACES = ['passwd', 'group', 'resolv.conf', 'hosts']
 const VOLATILE: ReadonlySet<string> = new Set(['/etc/resolv.conf', '/etc/hosts'])
 
@@ -41,7 +41,7 @@ export type EtcPlan = {
   readonly stateDir: string
   /** Paths of /etc that boxes may see. */
   readonly files: readonly string[]
-  /** How long to leave a new runner alone: one that lives for a moment needs no copy. */
+  /** How long to wait after the start: a short-lived runner needs no copy. */
   readonly afterMs: number
   readonly nowMs: () => number
 }

@@ -32,7 +32,7 @@ export type BoxFolders = {
   /** Over the home folder and the system: toolchains, and what the user adds. */
   readonly more: readonly Mount[]
   readonly etc: BoxEtc
-  /** Only for a box with names of its own. */
+  /** Only for a box with a list of names. */
   readonly resolv: string | undefined
   readonly passwd: string
   readonly group: string

@@ -1,4 +1,4 @@
-/** Where daemons reach this runner: as given, as a command says now, or where it listens. */
+/** The URL at which daemons reach this runner: as configured, as printed by a command, or the address it listens on. */
 import { execFile } from 'node:child_process'
 import { addressIn } from '@breakfall/wire'
 

@@ -2,8 +2,8 @@
  * Keeps this runner registered at the daemons of a fleet: at its start, every ten seconds, and at once when the machine has slept or
  * was restored from a snapshot.
  *
- * I1  Who knows the address publishes it: the runner itself, each time anew. Daemons believe it when they have reached it there.
- * I2  Alone for too long, it ends its execs, if it was told to: by then daemons may have declared it lost.
+ * I1  The runner publishes its current address each time. Daemons use an address only after they have reached the runner there.
+ * I2  With `--stop-when-alone` it ends its execs after too long without a daemon: by then daemons may have declared it lost.
  */
 import type { RunnerJoin } from '@breakfall/wire'
 import { request } from 'undici'
@@ -126,7 +126,7 @@ export class Joining {
     }
   }
 
-  /** Once for each kind of trouble, not every few seconds. */
+  /** Reports each problem once, not every few seconds. */
   #report(line: string): void {
     if (this.#reported === line || this.#closing.signal.aborted) return
     this.#reported = line

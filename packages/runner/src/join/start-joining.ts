@@ -67,6 +67,6 @@ function machineOf(bootId: string): string {
   try {
     return bootId === 'unknown' ? '' : `${bootId} ${readlinkSync('/proc/self/ns/mnt')}`
   } catch {
-    return '' // nobody can know
+    return '' // unknown
   }
 }

@@ -19,7 +19,7 @@ const NEVER = listOf(
   ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '198.18.0.0/15', '224.0.0.0/4', '240.0.0.0/4'],
   // Metadata services outside of link-local addresses.
   ['100.100.100.200/32', '168.63.129.16/32', 'fd00:ec2::254/128', 'fd20:ce::254/128'],
-  // Forms that lead to IPv4 through gateways that nobody here controls: 6to4, Teredo.
+  // Forms that lead to IPv4 through gateways outside our control: 6to4, Teredo.
   ['::/127', 'fe80::/10', 'fec0::/10', 'ff00::/8', '2002::/16', '2001::/32', '100::/64'],
 )
 
@@ -51,7 +51,7 @@ function formsOf(address: string): readonly { readonly text: string; readonly fa
   return [{ text, family: 'ipv6' }, ...(isEmbedded || isLocalNat64 ? [{ text: inner, family: 'ipv4' as const }] : [])]
 }
 
-/** The eight words of an IPv6 address. */
+/** An IPv6 address as eight 16-bit numbers. */
 function wordsOf(address: string): readonly number[] {
   const plain = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, a: string, b: string, c: string, d: string) =>
     [(Number(a) << 8) | Number(b), (Number(c) << 8) | Number(d)].map((word) => word.toString(16)).join(':'),

@@ -37,7 +37,7 @@ export class Denials {
     this.#count(denial, nowMs, Math.max(...types.values()))
   }
 
-  /** The counts as of now, to find out later what was added. */
+  /** The current counts, to compare with later ones. */
   snapshot(): ReadonlyMap<string, number> {
     return new Map([...this.#entries].map(([key, { count }]) => [key, count]))
   }

@@ -19,7 +19,7 @@ export function readQuestion(query: Buffer): (Question & { readonly end: number 
   return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** `address`: of the name in the box; undefined: there is no such name. Only IPv4 has one, so that nothing goes past it. */
+/** `address`: the name's address in the box; undefined: there is no such name. There are only A records, so nothing bypasses them. */
 export function dnsAnswer(query: Buffer, address: string | undefined): Buffer | undefined {
   const question = readQuestion(query)
   if (question === undefined) return undefined

@@ -120,7 +120,7 @@ const ASK: Readonly<Record<Preset, (source: PresetSource) => Promise<readonly st
 const urlsIn = (pattern: RegExp, text: string): readonly string[] =>
   Array.from(text.matchAll(pattern), ([, first, second]) => first ?? second ?? '')
 
-/** The name of a URL, with a port that is not the usual one; a name stays as it is. */
+/** The host of a URL, with its port if that is not the default. A plain name is returned unchanged. */
 function nameOf(text: string): string | undefined {
   if (!text.includes('://')) return text.trim() === '' ? undefined : text.trim()
   if (!URL.canParse(text.trim())) return undefined

@@ -16,7 +16,7 @@ const PROGRAM = fileURLToPath(new URL('give-sockets.mjs', import.meta.url))
 
 /**
  * Every address of the internet is local in this network, so a connection to one reaches us and is refused by name, and nothing
- * leaves. Without `ip` such a connection fails all the same, and nobody hears of it.
+ * leaves. Without `ip` such a connection also fails, but is not reported.
  */
 const SCRIPT = `ip=$1; shift
 if [ -n "$ip" ]; then

@@ -51,7 +51,7 @@ export class FleetKey {
 
 const ENROLMENT = 'enroll.'
 
-/** A file with one line that nobody else may read. Every daemon of the fleet needs the same one; `isMade`: it is created if missing. */
+/** A private file with one line. Every daemon of the fleet needs the same key. `isMade`: the file is created if missing. */
 export function readFleetKey(file: string, { isMade = false }: { readonly isMade?: boolean } = {}): FleetKey {
   if (isMade) makeSecretFile(file)
   else if (!existsSync(file)) throw wrong(`There is no key file ${file}. Copy it from a daemon of the fleet.`)

@@ -1,6 +1,6 @@
 /**
- * What this daemon was told is committed: how far each journal reached, for an hour and over restarts, and the appends of the last thirty
- * seconds themselves. A failover to an asynchronous standby loses commits; with this, the daemon notices, and often repairs it.
+ * What the database has acknowledged to this daemon: the last committed event of each journal, for an hour and across restarts, and the
+ * appends of the last thirty seconds themselves. A failover to an asynchronous standby loses commits; with this, the daemon notices, and often repairs it.
  *
  * I1  Noted after the commit, never before: what is in here was acknowledged.
  * I2  Memory is bounded: old appends go first. A tail that is not complete any more is not used.

@@ -33,7 +33,7 @@ export type GroupAppendParts = {
   readonly barrier: (connection: Connection) => Promise<unknown>
   /** I5 */
   readonly restore: (connection: Connection, sessionId: string, end: JournalEnd) => Promise<Restored>
-  /** What its writers are told otherwise. */
+  /** The fault its writers get if it cannot be restored. */
   readonly gone: (sessionId: string, lastSeq: number) => Fault
   readonly onCommit: (appends: readonly Hashed[], ms: number) => void
 }
@@ -193,7 +193,7 @@ export class GroupAppend {
     return new Map(rows.map((row) => [sessionIdIn(row), textIn(row, 'hash')]))
   }
 
-  /** Answers everyone. Returns the sessions whose append was refused; `again`: nobody was answered, and the batch may succeed now. */
+  /** Answers all writers. Returns the sessions whose append was refused; `again`: no writer was answered, and a retry may succeed. */
   async #settle(
     batch: readonly Waiting[],
     hashed: readonly Hashed[],

@@ -218,5 +218,5 @@ export class DaemonLease implements Lease {
 
 const PLACES_MAX = 1_000_000
 const EXIT_MS = 1_000
-/** On a busy machine the thread takes seconds to start: until its first renewal, nobody may declare the daemon dead. */
+/** On a busy machine the thread takes seconds to start: until its first renewal, no other daemon may declare this one dead. */
 const FIRST_LEASE_MS = 15_000

@@ -3,7 +3,7 @@
  * session says which events are gone.
  *
  * I1  Nothing acknowledged disappears silently, as long as the daemon that acknowledged it comes back with its folder.
- * I2  For one lease after the database changed its timeline, nobody claims a session: its owner comes first.
+ * I2  For one lease after the database changed its timeline, no daemon claims a session: its owner comes first.
  */
 import { Fault, type FaultReport } from '@breakfall/faults'
 import { numberIn, textIn, textOrNullIn } from '../sqlite-statements.ts'
@@ -37,7 +37,7 @@ export class Rewinds {
     this.#parts = parts
   }
 
-  /** The era in which this daemon may claim. Undefined while nobody should (I2). */
+  /** The era in which this daemon may claim. Undefined while claims are on hold (I2). */
   get claimEra(): number | undefined {
     return this.#isComparing || times().monotonic < this.#claimsFrom ? undefined : this.#era
   }
@@ -48,7 +48,7 @@ export class Rewinds {
     this.#era = era
     if (before === undefined || before === era) return
     this.#claimsFrom = times().monotonic + this.#parts.leaseMs
-    void this.compare().catch(() => undefined) // the next one that fails to append finds out
+    void this.compare().catch(() => undefined) // the next failed append detects it
   }
 
   /** Compares what was acknowledged here with what the database has. */
