@@ -131,6 +131,6 @@ test('Kubernetes has probes that the daemon answers, a drain shorter than the gr
 })
 
 test('the pages say that nothing of this was run', () => {
-  assert.match(file('docs/how-to/run-in-containers.md'), /\*\*They were never run\*\*/)
-  assert.match(file('docs/how-to/run-in-kubernetes.md'), /\*\*It was never applied to a cluster\*\*/)
+  assert.match(file('docs/how-to/run-in-containers.md'), /\*\*They have never been run\.\*\*/)
+  assert.match(file('docs/how-to/run-in-kubernetes.md'), /\*\*It has never been applied to a cluster\*\*/)
 })
