@@ -17,7 +17,7 @@ export function addStoreFlags(up: Command): Command {
     .option('--store <url>', 'share sessions with other daemons: postgres://USER@HOST/DATABASE')
     .option('--name <name>', "this daemon's name in the fleet (default: the host's name)")
     .option('--lease-ms <ms>', 'how long other daemons wait for this one before they take over', milliseconds)
-    .option('--drain-ms <ms>', 'when it stops: how long turns may come to the end of their step', milliseconds)
+    .option('--drain-ms <ms>', 'when it stops or drains: how long turns may take to finish their step', milliseconds)
     .option('--fleet-key-file <file>', "the fleet's key, from which the tokens of runners are derived")
     .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
 }
@@ -26,7 +26,7 @@ export function addJoinFlags(runner: Command): Command {
   return runner
     .option(
       '--join <url>',
-      'register at the daemons of a fleet, or at a balancer in front of them (repeatable)',
+      'register with the daemons of a fleet, or with a load balancer in front of them (repeatable)',
       collect,
     )
     .option('--advertise <url>', 'the URL at which daemons reach this runner (default: the address it listens on)')
@@ -34,8 +34,8 @@ export function addJoinFlags(runner: Command): Command {
     .option('--label <label>', 'what sessions can ask for (repeatable)', collect)
     .option('--capacity <count>', 'boxes that may run at once (default: 1000)', boxCount)
     .option('--stop-when-alone <ms>', 'end every command after this long without a daemon', milliseconds)
-    .option('--enroll <code>', 'a code of "breakfall fleet enroll", for the first start')
-    .option('--fleet-key-file <file>', "the fleet's key, if this machine may have it; then no code is needed")
+    .option('--enroll <code>', 'a code from "breakfall fleet enroll", for the first start')
+    .option('--fleet-key-file <file>', "the fleet's key, if you trust this machine with it; replaces --enroll")
 }
 
 export function addFleetCommands(command: AddCommand): void {
@@ -57,7 +57,7 @@ export function addFleetCommands(command: AddCommand): void {
   )
   command<EnrollOptions & FleetOptions>(
     'fleet [action]',
-    'try a fleet on this machine, and break it; enroll: a code with which a runner joins',
+    'try a fleet on this machine, and break it; enroll: print a code with which a runner joins',
     async (context, options, args) => {
       if (args.length > 0) {
         const { enrollCommand } = await import('../commands/enroll.ts')
@@ -67,7 +67,7 @@ export function addFleetCommands(command: AddCommand): void {
       return fleetCommand(context, options)
     },
   )
-    .option('--script <words>', 'do this without a person: "k1 3s m2 p"')
+    .option('--script <words>', 'run these keys unattended: "k1 3s m2 p"')
     .option('--turns <count>', 'how many scripted turns to start', wholeNumber, 12)
     .option('--store <url>', 'an empty PostgreSQL database to use (default: start PostgreSQL)')
     .addOption(

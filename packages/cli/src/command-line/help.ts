@@ -46,12 +46,12 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   runners: [
     'breakfall runners',
     'breakfall runners drain 0198c2a4-91e0       no more sessions are placed there',
-    'breakfall runners drop 0198c2a4-91e0        it is gone for good: its sessions move to other runners',
+    'breakfall runners drop 0198c2a4-91e0        declare it lost: its sessions move to other runners',
   ],
   daemons: ['breakfall daemons', 'breakfall daemons drain daemon-1           it hands over its sessions'],
   fleet: [
     'breakfall fleet                           three daemons, two runners, PostgreSQL: break them with keys',
-    "breakfall fleet --script 'k1 3s m2 p'     the same without a person; ends with what the checker found",
+    "breakfall fleet --script 'k1 3s m2 p'     the same, unattended; prints what its checker found",
     'breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE',
   ],
   gateway: [
@@ -65,9 +65,9 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   output: ['breakfall output EXEC > build.log          EXEC: the execId of a tool-call event'],
   undo: [
-    'breakfall undo --dry-run                  what the last turn in this folder changed, and undo would bring back',
+    'breakfall undo --dry-run                  what undo of the last turn in this folder would change',
     'breakfall undo',
-    'breakfall undo --redo                     take back the undo',
+    'breakfall undo --redo                     reverse the undo',
     'breakfall undo --path src/app.ts          only this file',
     'breakfall undo 0198c2a4-91e0 --list       the checkpoints of a session',
   ],

@@ -48,17 +48,17 @@ export function addMcpCommands(program: Command, done: (exitCode: number) => voi
   })
   add(
     'login <server>',
-    'log in at a server that asks for it (OAuth)',
+    'log in to a server that asks for it (OAuth)',
     async (context, [name = ''], options) => {
       const { mcpLogin } = await import('../commands/mcp-login.ts')
       await mcpLogin(context, name, options)
     },
     (command) =>
       command
-        .option('--client-id <id>', 'the id that the server gave you, if it does not register clients itself')
-        .option('--print', 'only print the page, and do not open a browser'),
+        .option('--client-id <id>', 'your client id, if the server does not register clients automatically')
+        .option('--print', 'print the address instead of opening a browser'),
   )
-  add('logout <server>', 'forget the login at a server', async (context, [name = '']) => {
+  add('logout <server>', 'forget the login to a server', async (context, [name = '']) => {
     const { mcpLogout } = await import('../commands/mcp-login.ts')
     await mcpLogout(context, name)
   })

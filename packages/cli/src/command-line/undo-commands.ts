@@ -16,18 +16,18 @@ export function addUndoCommands(command: AddCommand): void {
   ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
   command<UndoOptions>(
     'undo [id]',
-    'bring files back to before a turn: the last one of this folder, or that of a session or turn; needs no daemon',
+    'restore files to before a turn: the last turn in this folder, or one named by session or turn; needs no daemon',
     async (context, options, [id]) => {
       const { undoCommand } = await import('../commands/undo.ts')
       await undoCommand(context, options, id)
     },
   )
-    .option('--dry-run', 'only say what it would do')
+    .option('--dry-run', 'only show what it would do')
     .option('--turn <turn>', 'back to before this turn')
     .option('--to <checkpoint>', 'back to this checkpoint')
     .option('--path <path>', 'only this file or folder (repeatable)', collect)
-    .option('--force', 'also overwrite files that you or others changed meanwhile; a safety checkpoint keeps them')
-    .option('--redo', 'take back the last undo')
+    .option('--force', 'also overwrite files that you or others have changed since; a safety checkpoint keeps them')
+    .option('--redo', 'reverse the last undo')
     .option('--list', 'list the checkpoints')
   command<DiffOptions>(
     'diff [id]',

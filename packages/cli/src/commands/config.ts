@@ -199,7 +199,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # store = "postgres://breakfall@db/breakfall"   # share sessions with other daemons; without it, a journal in the state folder
 # name = "daemon-1"        # in the fleet; the host's name by default
 # leaseMs = 15000          # how long other daemons wait for this one before they take over
-# drainMs = 0              # when it stops: how long turns may come to the end of their step
+# drainMs = 0              # when it stops or drains: how long turns may take to finish their step
 # hintsUrl = "postgres://breakfall@db:5432/breakfall"  # a direct connection, if store is a pooler such as PgBouncer
 
 [fleet]
