@@ -59,6 +59,9 @@ export class Feed {
   #head: number
   #published = 0
   #wakeups = new Set<() => void>()
+  #wakes = 0
+  /** Readers that wait for events which a failover of the store lost. Their owner may append them again, under the same seqs. */
+  #starving = 0
   #ended: string | undefined
 
   constructor(
@@ -112,8 +115,8 @@ export class Feed {
 
   /** The journal reaches this far, as the store says: another owner writes it. */
   advanceTo(head: number): void {
-    if (head <= this.#head) return
-    this.#head = head
+    if (head <= this.#head && this.#starving === 0) return
+    this.#head = Math.max(this.#head, head)
     this.#wake()
   }
 
@@ -138,11 +141,14 @@ export class Feed {
     try {
       while (!signal.aborted) {
         if (seq < this.#head) {
+          const wakes = this.#wakes
           const page = this.#hold(await this.#page(seq))
           const last = page.at(-1)
           if (last === undefined) {
             if (this.#ended !== undefined) return // a failover of the store lost them
-            await woken()
+            this.#starving += 1
+            if (this.#wakes === wakes && !signal.aborted) await woken() // a wake during the read is not lost
+            this.#starving -= 1
             continue
           }
           seq = last.seq
@@ -210,6 +216,7 @@ export class Feed {
   }
 
   #wake(): void {
+    this.#wakes += 1
     for (const wake of this.#wakeups) wake()
   }
 }
