@@ -155,17 +155,17 @@ async function tailsOf([owner, other]: readonly FleetDaemon[], toHints: TcpProxy
   toHints.heal()
   return [
     { name: 'hints arrive', ms: works },
-    { name: 'hints are lost, at first unnoticed', ms: unnoticed },
-    { name: 'hints are lost, and the daemon knows', ms: noticed },
+    { name: 'hints have just been lost', ms: unnoticed },
+    { name: 'hints are lost, and the daemon has noticed', ms: noticed },
   ]
 }
 
-/** By how many milliseconds events come later at `other`. `whenRead` is called when all tails have begun. */
+/** By how many milliseconds events come later at `other`. `whenRead` is called when every tail has its first text. */
 async function behind(owner: FleetDaemon, other: FleetDaemon, whenRead?: () => void): Promise<readonly number[]> {
-  const begun = Promise.withResolvers<void>()
+  const read = Promise.withResolvers<void>()
   let waiting = TURNS
   let isCounted = whenRead === undefined
-  void begun.promise.then(() => {
+  void read.promise.then(() => {
     whenRead?.()
     isCounted = true
   })
@@ -181,7 +181,7 @@ async function behind(owner: FleetDaemon, other: FleetDaemon, whenRead?: () => v
         if (type !== 'text-delta' || !isFirst) return
         isFirst = false
         waiting -= 1
-        if (waiting === 0) begun.resolve()
+        if (waiting === 0) read.resolve()
       })
       await here
       for (const { seq, type, at } of there) {
