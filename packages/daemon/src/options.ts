@@ -138,9 +138,9 @@ export type SharedStore = {
 
 /** The runners that join the daemons of a shared store. */
 export type FleetConfig = {
-  /** From which the tokens of runners are derived; the same at every daemon. Without it no runner can join. */
+  /** Runner tokens are derived from it; the same for every daemon. Without it no runner can join. */
   readonly keyFile?: string | undefined
-  /** After this long without a word from it, a runner is declared lost. Default: only a person does that. */
+  /** A runner that is silent for this long is declared lost. Default: only a person can do that. */
   readonly replaceAfterMs?: number | undefined
 }
 

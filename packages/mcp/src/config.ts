@@ -10,7 +10,7 @@ export type McpServerConfig = {
   readonly url?: string | undefined
   /** Request headers, with their values. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** When the user logged in there. A new login replaces the connection. */
+  /** When the user logged in to it. A new login replaces the connection. */
   readonly login?: string | undefined
   /** The tools to offer. Default: all. */
   readonly tools?: readonly string[] | undefined

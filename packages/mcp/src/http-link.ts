@@ -186,7 +186,7 @@ export class HttpLink implements Link {
     }
   }
 
-  /** A header of the user's own comes first. */
+  /** The user's own headers come first. */
   #authProvider(): { readonly authProvider?: Bearer } {
     const { config, stateDir, onSecrets } = this.#options
     const hasHeader = Object.keys(config.headers ?? {}).some((name) => name.toLowerCase() === 'authorization')

@@ -2,7 +2,7 @@
  * A request's body as bytes. A long conversation sends the same messages in every step, so their bytes are made once: messages, and
  * blocks in them, that never change (frozen) are written together in chunks, and the next request sends the same chunks again.
  *
- * I1  The chunks in a row are exactly what `JSON.stringify` writes for the body.
+ * I1  The chunks joined are exactly what `JSON.stringify` writes for the body.
  * I2  Only the last, unfinished chunk of a conversation is written again. Its size is bounded, however long the conversation is.
  */
 import { isObject, type JsonObject } from './json.ts'

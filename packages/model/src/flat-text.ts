@@ -1,5 +1,5 @@
 /**
- * A text that comes in a hundred thousand pieces. Appended one by one they would be a rope whose nodes take many times the
+ * A text that arrives in a hundred thousand pieces. Appended one by one they would form a rope whose nodes take many times the
  * memory of the text, so every few kilobytes become one flat string.
  */
 const FLAT_CHARS_MIN = 4_096

@@ -31,7 +31,7 @@ export type RunnerOptions = {
   /** Smaller budgets of checkpoints than the defaults. */
   readonly checkpoints?: Partial<CheckpointLimits> | undefined
   readonly bodySilenceMs?: number | undefined
-  /** Registers at the daemons of a fleet. */
+  /** Registers with the daemons of a fleet. */
   readonly join?: JoinOptions | undefined
   /** Refuses changes without an epoch: for a runner that several daemons use. */
   readonly needsEpoch?: boolean | undefined

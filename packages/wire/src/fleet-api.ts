@@ -24,7 +24,7 @@ export const daemonListSchema = record({
 })
 export type DaemonList = z.infer<typeof daemonListSchema>
 
-/** What a runner says about itself. Whoever knows its address may send it, with that runner's token. */
+/** What a runner says about itself. Any program that knows its address may send it, with that runner's token. */
 export const runnerJoinSchema = body({
   url: httpUrl.describe('where daemons reach it; believed once the runner answers there'),
   bootId: id('the id of its process').optional().describe('default: whichever boot answers at the address'),

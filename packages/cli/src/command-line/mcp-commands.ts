@@ -1,4 +1,4 @@
-/** The commands about servers of tools: `mcp list`, `tools`, `call`, `logs`, `restart`, `login`, `logout`, `import`. */
+/** The commands for MCP servers: `mcp list`, `tools`, `call`, `logs`, `restart`, `login`, `logout`, `import`. */
 import type { Command } from 'commander'
 import { EXIT_CODES } from '@breakfall/faults'
 import type { LoginOptions } from '../commands/mcp-login.ts'

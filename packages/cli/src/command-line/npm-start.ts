@@ -30,7 +30,7 @@ function beforeFlags(words: readonly string[]): readonly string[] {
   return flag === -1 ? words : words.slice(0, flag)
 }
 
-/** A missing argument is a mistake of a command, and one too many makes a prompt. */
+/** With an argument missing it is still a command; with one too many it is a prompt. */
 function fits(takes: readonly Argument[], words: readonly string[]): boolean {
   const isList = takes.at(-1)?.variadic === true && words.every((word) => SESSION_ID.test(word))
   if (words.length > takes.length && !isList) return false

@@ -1,4 +1,4 @@
-/** The commands about what a session's tools did: their output, the files they changed, and the way back. */
+/** Commands that show what a session's tools did, and undo it: `output`, `undo`, `diff`. */
 import { Option } from 'commander'
 import type { OutputOptions } from '../commands/output.ts'
 import type { DiffOptions, UndoOptions } from '../commands/undo.ts'

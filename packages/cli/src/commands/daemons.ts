@@ -1,4 +1,4 @@
-/** `breakfall daemons`: the daemons that share the store, and how one hands over its sessions. */
+/** `breakfall daemons`: lists the daemons that share the store, and drains one. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { DaemonList } from '@breakfall/wire'
 import type { Context } from '../context.ts'

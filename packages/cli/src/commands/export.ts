@@ -37,7 +37,7 @@ async function exportFrom(
     })
   const bundle = await client.export(id, redact === undefined ? {} : { redact })
   if (output === undefined) {
-    // Bytes as they are: a bundle is JSON, in which control characters are escaped.
+    // Bytes unchanged: a bundle is JSON, in which control characters are escaped.
     for await (const bytes of bundle) if (!process.stdout.write(bytes)) await once(process.stdout, 'drain')
     if (out.json) out.result({ sessionId: id })
     return
@@ -48,14 +48,14 @@ async function exportFrom(
   else out.line(`wrote session ${id} to ${file} (${written} bytes, readable by you only)`)
 }
 
-/** Under another name first: a file that is cut off would look like a whole one. */
+/** Written under another name first: a truncated file would look complete. */
 async function writePrivately(file: string, bundle: AsyncIterable<Uint8Array>): Promise<number> {
   const part = `${file}.part`
   try {
     let written = 0
     const fd = openSync(part, 'w', 0o600)
     try {
-      fchmodSync(fd, 0o600) // it may have been there before
+      fchmodSync(fd, 0o600) // the file may have existed with another mode
       for await (const bytes of bundle) {
         for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at)
         written += bytes.length

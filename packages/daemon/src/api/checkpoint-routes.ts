@@ -1,4 +1,4 @@
-/** Undo: a session's checkpoints, what changed since one, and the way back. */
+/** Undo: a session's checkpoints, the changes since a checkpoint, and restoring one. */
 import { checkpointDiffSchema, sessionCheckpointsSchema, undoneSchema, undoSchema } from '@breakfall/wire'
 import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { CheckpointChoice, Undoing } from '../engine/undo.ts'

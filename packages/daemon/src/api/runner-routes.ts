@@ -1,4 +1,4 @@
-/** The runners that joined the fleet: what runners call to join, and what people call to look at them and to take them out of use. */
+/** Routes for joined runners: runners call them to join, and people to list, drain and drop runners. */
 import { Fault } from '@breakfall/faults'
 import {
   runnerEnrolledSchema,

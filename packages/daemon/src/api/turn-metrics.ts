@@ -59,7 +59,7 @@ export function budgetsLeft({ turn, policy }: DrivenTurn): Readonly<Record<Budge
   }
 }
 
-/** For `/metrics`, which answers also while the store is away. */
+/** For `/metrics`, which answers even while the store is unreachable. */
 export async function parkedCategories(store: Pick<Store, 'listSessions'>): Promise<readonly string[] | undefined> {
   try {
     const page = await within(store.listSessions({ states: ['parked', 'needs'], limit: PARKED_MAX }), PARKED_MS)
@@ -120,7 +120,7 @@ class FirstWords {
     const { turnId, type } = event
     if (type === 'step-start') this.#startedAt.set(turnId, Date.parse(event.at))
     else if (ANSWERS.has(type)) this.#first(turnId, Date.parse(event.at))
-    else if (type === 'parked' || isTerminal(event)) this.#startedAt.delete(turnId) // a park is no answer time
+    else if (type === 'parked' || isTerminal(event)) this.#startedAt.delete(turnId) // time spent parked does not count
   }
 
   #first(turnId: string, at: number): void {

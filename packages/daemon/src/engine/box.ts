@@ -160,7 +160,7 @@ async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
   }
 }
 
-/** A runner of several is full: the session gets its box at another one. */
+/** One of several runners is full: the session gets its box on another one. */
 async function orNext(ports: Ports, session: LiveSession, runnerId: string, make: () => Promise<Box>): Promise<Box> {
   try {
     return await make()

@@ -1,5 +1,5 @@
 /**
- * Gives a session whose runner was declared lost a new box at another runner, and says so.
+ * Gives a session whose runner was declared lost a new box on another runner, and reports it.
  *
  * I1  What may have started at the lost runner is `unknown`, and is not started again: the move, that result and the new runner are
  *     one commit.
@@ -18,7 +18,7 @@ import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export const isRunnerLost = (thrown: unknown): thrown is Fault => isFault(thrown) && thrown.report.reason === LOST
 
-/** What the call that found the runner lost came to. Undefined: it did not start, and runs in the new box. */
+/** The outcome of the call that found the runner lost. Undefined: it did not start, and runs in the new box. */
 export async function moveBox(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | undefined> {
   const { runnerId, boxMade, box } = session.data
   if (runnerId === null) return undefined

@@ -28,8 +28,8 @@ export class Pacing {
   }
 
   /**
-   * The result of a probe that starts from now on, for turns that something woke: an earlier result may be from before that. Callers
-   * that come while one is running share the next one.
+   * The result of a probe that has not started yet, for turns that were just woken: an older result may predate that. Callers
+   * that arrive during a probe share the next one.
    */
   freshProbe(target: string, run: () => Promise<boolean>): Promise<boolean> {
     const running = this.#fresh.get(target)

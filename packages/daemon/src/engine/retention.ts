@@ -1,6 +1,6 @@
 /**
  * Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. Each
- * pass reads the configuration, so a changed limit holds from the next pass on.
+ * pass reads the configuration, so a changed limit takes effect with the next pass.
  */
 import type { RetentionConfig } from '../options.ts'
 import type { Ports } from './ports.ts'

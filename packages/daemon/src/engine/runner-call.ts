@@ -58,7 +58,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   return giveUp((original ?? outcome.fault).report, outcome.decision)
 }
 
-/** The call, at once again where the runner is now, and at the next runner if this one is full. */
+/** Makes the call. Retries it immediately at the runner's new address, or at the next runner if this one is full. */
 async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const full = new Set<string>()
   for (let moves = 0; ;) {

@@ -1,8 +1,8 @@
 /**
  * Brings a session's files back to the checkpoint before a turn, or to any other of its checkpoints.
  *
- * I1  Only while no turn of the session is under way: the prompt that comes meanwhile waits.
- * I2  The model of the next turn hears that files changed behind its back.
+ * I1  Only while no turn of the session is in progress; a prompt that arrives meanwhile waits.
+ * I2  In the next turn, the model learns that files were restored.
  */
 import { Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'

@@ -1,4 +1,4 @@
-/** Finds a runner before a tool needs one, for whoever starts a daemon and shows where its runner is. */
+/** Finds a runner before a tool needs one, for a caller that starts a daemon and shows where its runner is. */
 import { isFault } from '@breakfall/faults'
 import type { Logger } from 'pino'
 import type { Runners } from './runners.ts'

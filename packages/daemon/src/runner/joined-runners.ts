@@ -2,9 +2,9 @@
  * The runners that joined the fleet, by their ids. Their addresses come from the shared store and from nowhere else.
  *
  * I1  No address is kept longer than it works: a call that fails reads the runner's row again.
- * I2  A runner that is declared lost is not called any more, and calls under way at it end.
+ * I2  A runner that is declared lost is not called any more, and calls in flight to it end.
  * I3  Another runner at the same address is never used: every request names the runner it means.
- * I4  A store that is away ends no turn: what is known stays in use, and what is not known counts as a runner that is away.
+ * I4  An unreachable store ends no turn: known runners stay in use, and unknown ones count as unreachable.
  */
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
@@ -49,7 +49,7 @@ export class JoinedRunners {
     })
   }
 
-  /** Its row is another one now. */
+  /** Its row has changed. */
   changed(runnerId: string): void {
     const known = this.#known.get(runnerId)
     if (known !== undefined) known.readAt = 0
@@ -179,7 +179,7 @@ export class JoinedRunners {
 const storeAway = (cause: unknown): Fault =>
   new Fault('runner_unreachable', { errorRaw: 'the store that knows where runners are does not answer', cause })
 
-/** The turn continues at another runner: see `moveBox`. */
+/** The turn continues on another runner: see `moveBox`. */
 const lostFault = (runnerId: string): Fault =>
   new Fault('runner_not_available', {
     reason: LOST,

@@ -19,7 +19,7 @@ export const ANYWHERE: Wanted = { labels: [] }
 
 const SILENT_MS_MAX = 30_000 // three missed registrations
 
-/** Two of those that fit, at random, and of them the one with more room. Undefined if none fits. */
+/** Picks two suitable runners at random and returns the one with more room. Undefined if none fits. */
 export function placed(rows: readonly RunnerRow[], wanted: Wanted, dice: () => number): RunnerRow | undefined {
   const fitting = rows.filter((row) => fits(row, wanted))
   const first = fitting[Math.floor(dice() * fitting.length)]
@@ -38,7 +38,7 @@ export function lossOf({ state, lostBecause }: RunnerRow, { replace }: Wanted): 
   return because === 'silent' && replace === 'never' ? undefined : because
 }
 
-/** Whether a host folder has the same files at both runners. */
+/** Whether a host folder has the same files on both runners. */
 export function isSharedFolder(folder: string | undefined, from: RunnerRow | undefined, to: RunnerRow): boolean {
   if (folder === undefined) return false
   const isShared = ({ workspaces }: RunnerRow): boolean =>

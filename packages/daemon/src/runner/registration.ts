@@ -1,8 +1,8 @@
 /**
  * Lets runners join, and keeps what is known about them up to date.
  *
- * I1  An address is believed when the runner itself answered there: the same id, the same boot. Until then the old one stays.
- * I2  A runner needs its own token. Nothing is registered, and nothing is called, for anybody else.
+ * I1  An address is used only after the runner itself has answered there with the same id and boot. Until then the old one stays.
+ * I2  A runner needs its own token. Without it, nothing is registered and nothing is called.
  * I3  A runner that was declared lost and comes back removes the boxes that have moved away before it is used again.
  */
 import { Fault } from '@breakfall/faults'
@@ -21,7 +21,7 @@ type RegistrationParts = {
   readonly key: FleetKey | undefined
   readonly log: Logger
   readonly now: () => number
-  /** After this long without a word from it, a runner is declared lost. Undefined: only a person does that. */
+  /** A runner that is silent for this long is declared lost. Undefined: only a person can do that. */
   readonly replaceAfterMs: number | undefined
   /** Removes the boxes that a runner still has although their sessions are elsewhere. True if none is left. */
   readonly sweep: (runnerId: string) => Promise<boolean>

@@ -3,7 +3,7 @@
  * machine.
  *
  * I1  A daemon that shares its store starts no runner: another daemon could not reach it.
- * I2  A runner that joined is found by its registration. What the configuration says about addresses does not matter for it.
+ * I2  A runner that joined is found by its registration. Configured addresses do not apply to it.
  */
 import { Fault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'

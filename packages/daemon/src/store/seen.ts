@@ -1,6 +1,6 @@
 /**
  * Faults by fingerprint: one small row for each occurrence, written in the commit of its event and removed with its session. So the
- * count of a group is the number of its occurrences, and of the events in the journals.
+ * count of a group equals the number of its occurrences and of the events in the journals.
  */
 
 /** Open: not known yet. Survived: the turn made progress later. Ended: the turn ended with it. */

@@ -107,7 +107,7 @@ export type CommandOutcome = {
 
 export type RunnerState = 'live' | 'draining' | 'lost'
 
-/** A person dropped it, or it was not heard of for as long as the configuration allows. */
+/** A person dropped it, or it was silent for longer than the configuration allows. */
 export type LostBecause = 'dropped' | 'silent'
 
 /** What a runner says about itself. */
@@ -129,7 +129,7 @@ export type RunnerRow = RunnerFacts & {
   readonly state: RunnerState
   /** Why it is lost. */
   readonly lostBecause: LostBecause | null
-  /** How long it was not heard of, by the store's clock. */
+  /** How long it has been silent, by the store's clock. */
   readonly silentMs: number
   /** When a daemon last called it back at this address. */
   readonly verifiedAt: string
@@ -151,7 +151,7 @@ export type RunnerRegistry = {
   seen(facts: RunnerFacts): Promise<RunnerRow | undefined>
   /** False if there is no such runner. */
   setState(runnerId: string, state: RunnerState, because?: LostBecause): Promise<boolean>
-  /** Declares those lost that were not heard of for this long. Returns their ids. */
+  /** Declares runners lost that have been silent for this long. Returns their ids. */
   dropSilent(afterMs: number): Promise<readonly string[]>
   /** The code is used up from now on, by this runner. False if another runner used it. */
   enroll(code: string, runnerId: string): Promise<boolean>

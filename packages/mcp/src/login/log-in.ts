@@ -1,6 +1,6 @@
 /**
- * A login by OAuth: finds the authorization server, registers as a client, sends the person to it, and takes the answer at an
- * address of this computer (RFC 8252). The SDK does the protocol; nothing is stored before it is complete.
+ * An OAuth login: finds the authorization server, registers as a client, sends the user to it, and receives the answer at an
+ * address on this computer (RFC 8252). The SDK does the protocol; nothing is stored before it is complete.
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -22,12 +22,12 @@ import type { StoredLogin } from './stored-login.ts'
 export type LogInOptions = {
   readonly name: string
   readonly url: string
-  /** For servers that do not register clients themselves. */
+  /** For servers that do not register clients automatically. */
   readonly clientId?: string | undefined
   readonly signal: AbortSignal
   /** The page to open. */
   readonly onPage: (page: URL) => void
-  /** The address that the browser ended at, if the person brings it by hand. */
+  /** The address that the browser ended up at, if the user pastes it. */
   readonly pasted?: Promise<string> | undefined
 }
 
@@ -36,7 +36,7 @@ export async function logIn(options: LogInOptions): Promise<StoredLogin> {
   const answered = Promise.withResolvers<URLSearchParams>()
   const state = randomBytes(24).toString('base64url')
   const take = (params: URLSearchParams): boolean => {
-    const isOurs = sameToken(params.get('state') ?? '', state) // anybody on this computer can call this address
+    const isOurs = sameToken(params.get('state') ?? '', state) // any program on this computer can call this address
     if (isOurs) answered.resolve(params)
     return isOurs
   }
@@ -55,7 +55,7 @@ export async function logIn(options: LogInOptions): Promise<StoredLogin> {
     if (signal.aborted) throw new Fault('cancelled', { cause: thrown })
     throw thrown
   } finally {
-    await server.close({ graceMs: 500 }) // the page that says that it is done
+    await server.close({ graceMs: 500 }) // time for the browser to load the final page
   }
 }
 
@@ -183,7 +183,7 @@ async function answer(req: IncomingMessage, res: ServerResponse, take: (params: 
   res.end(`${words}\n`)
 }
 
-/** The answer that the browser brings, or the person. */
+/** The answer, from the browser or pasted by the user. */
 async function first(
   brought: Promise<URLSearchParams>,
   take: (params: URLSearchParams) => boolean,

@@ -1,8 +1,8 @@
 /**
- * The logins at servers that ask for OAuth: one file per server in the state folder. Loads no code of MCP.
+ * Stored OAuth logins: one file per server in the state folder. Loads no MCP code.
  *
- * I1  Only its owner can read a file (0600), also while it is being written, and a crash leaves the old or the new one.
- * I2  A login belongs to one URL. For another one, its tokens are not sent.
+ * I1  Only the owner can read a file (0600), even while it is being written, and a crash leaves the old or the new one.
+ * I2  A login belongs to one URL. Its tokens are not sent to any other URL.
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'

@@ -50,7 +50,7 @@ export class EventTemplate {
 
 type Slot = {
   readonly key: string
-  /** What stands before the value, from the end of the value before it. */
+  /** The text between the previous value and this one. */
   readonly before: string
   readonly isText: boolean
 }
@@ -71,7 +71,7 @@ function place(data: string, key: string, value: unknown): readonly Place[] {
   return [{ key, isText, from, to }]
 }
 
-/** Where the digits from here on end; -1 if there are none, or if they are no number in JSON. */
+/** Where the digits from here on end; -1 if there are none, or if they are not a JSON number. */
 function digitsEnd(data: string, from: number): number {
   let at = from
   while (isDigit(data.charCodeAt(at))) at++

@@ -75,7 +75,7 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       boxToChange(context, call)
       const network = await readJson(call.req, networkAllowSchema)
       const allowed = await allowedIn(context, network, 'allow')
-      const box = boxToChange(context, call) // asking took time: another owner may be here
+      const box = boxToChange(context, call) // asking took time: the box may have another owner by now
       await box.setNetwork(network.allow, allowed ?? [])
       return { status: 200, json: box.networkView() }
     },

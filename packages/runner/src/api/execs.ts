@@ -109,7 +109,7 @@ async function restart(context: ApiContext, call: RunnerCall): Promise<RouteResu
   if (reservation === undefined)
     throw invalidRequest([{ field: 'execId', expected: 'a background process', got: call.params['execId'] ?? '' }])
   await box.execs.live.get(reservation.execId)?.stop('killed')
-  boxToChange(context, call) // its end took time: another owner may be here
+  boxToChange(context, call) // its end took time: the box may have another owner by now
   const again = box.restarts.again(reservation, () => void boxToChange(context, call))
   if (again === undefined)
     throw new Fault('exec_conflict', { facts: { name: reservation.execId }, boxId: box.id, execId: reservation.execId })

@@ -292,7 +292,7 @@ export class Box {
   }
 
   #restarting({ clock }: RunnerHost): RestartingBox {
-    const box = (): Box => this // its state, and not that of now
+    const box = (): Box => this // read later: its state may have changed by then
     return {
       get state() {
         return box().state

@@ -267,7 +267,7 @@ export class ExecStarter {
       throw new Fault('quota_exceeded', { facts: { limit: `${max} ${name} at once in a box`, setting }, boxId })
   }
 
-  /** A background process is of use only if other commands can reach it; names need a network of the box in any case. */
+  /** A background process is useful only if other commands can reach it; a list of names always needs the box's own network. */
   async #shareNetwork({ background }: FilledRequest): Promise<void> {
     const { network, names, stored } = this.#box
     if (background === undefined && names === undefined) return

@@ -1,9 +1,9 @@
 /**
- * Starts background processes again after they failed, if their request says so: each time as a new exec, `ID.2`, `ID.3` and
+ * Restarts background processes after they fail, if their request says so: each time as a new exec, `ID.2`, `ID.3` and
  * so on, after 1 s, 2 s, 4 s …
  *
  * I1  Only an end that the process caused itself counts: not a kill, a stop of the box, a time limit or a lost runner.
- * I2  A box that was stopped since is not the one it ran in: nothing is started again in it.
+ * I2  Nothing is restarted in a box that was stopped since.
  * I3  Nothing is stored: the next runner finds the same ends on disk and decides the same.
  */
 import { ID_PATTERN, type BoxState } from '@breakfall/wire'
@@ -89,5 +89,5 @@ export function nextRun({
 }
 
 const ignored = (): void => {
-  // The box has no room for it, or is being stopped: its last run has an exit record, and that is how it stays.
+  // The box has no room for it, or is being stopped: the exit record of its last run stands.
 }

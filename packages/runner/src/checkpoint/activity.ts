@@ -1,5 +1,5 @@
 /**
- * When a box's commands and tools were at work, in the time of the file system. A file whose last change falls outside was
+ * When a box's commands and tools were active, in file system time. A file whose last change falls outside these periods was
  * changed by someone else.
  *
  * I1  Every change by the box lies between a start and its end: both are read from the clock that stamps files.
@@ -47,7 +47,7 @@ export class Activity {
     this.#save()
   }
 
-  /** Something begins that may change files. On disk at once: after a crash, the span ends where the next process starts. */
+  /** Something starts that may change files. Saved immediately: after a crash, the span ends when the next process starts. */
   begin(id: string): void {
     this.#load()
     if (this.#open.has(id)) return

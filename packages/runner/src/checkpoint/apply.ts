@@ -1,9 +1,9 @@
 /**
- * Carries out a restore in the workspace, by descriptor: a folder that is renamed or replaced by a link meanwhile leads nowhere.
+ * Carries out a restore in the workspace, by descriptor: renaming a folder or replacing it with a link meanwhile has no effect.
  *
- * I1  Everything that is to be written lies complete in a folder of ours in the workspace before the first file changes. A full
- *     disk or a damaged object is found then.
- * I2  A path is touched only if it is as the safety checkpoint saw it: the same kind, and not changed since that one began.
+ * I1  All new content is complete in a separate folder in the workspace before the first file changes. That detects a full disk
+ *     or a damaged object in time.
+ * I2  A path is touched only if it is unchanged since the safety checkpoint started, and of the same kind.
  * I3  At every moment a path holds its old or its new content, never half of it and never nothing.
  */
 import { randomUUID } from 'node:crypto'
@@ -35,18 +35,18 @@ export type ApplyContext = {
   /** Opens the workspace; throws if it is another folder. The caller closes it. */
   readonly open: () => OpenFolder
   readonly owner: Owner | undefined
-  /** When the safety checkpoint began, in the time of the file system. */
+  /** When the safety checkpoint started, in file system time. */
   readonly safeAt: bigint
   /** The content of each object, checked. Called with a bounded number of objects at a time. */
   readonly blobs: (oids: readonly string[]) => Promise<ReadonlyMap<string, Buffer>>
-  /** Told before the folder of ours exists in the workspace: a later process removes it after a crash. */
+  /** Called before our folder exists in the workspace: after a crash, a later process removes it. */
   readonly onStaging: (name: string) => void
 }
 
 export type Applied = {
   readonly restored: number
   readonly removed: number
-  /** Left as they are, with the reason. */
+  /** Left unchanged, with the reason. */
   readonly skipped: readonly { readonly path: string; readonly because: string }[]
 }
 
@@ -274,7 +274,7 @@ function canLink(from: string | Buffer, to: string | Buffer): boolean {
     linkSync(from, to)
     return true
   } catch {
-    return false // the caller does without
+    return false // the caller has a fallback
   }
 }
 

@@ -2,7 +2,7 @@
  * The checkpoints of one box.
  *
  * I1  One thing at a time happens to a box's store; commands never wait for it, except while a restore changes files.
- * I2  A restore begins only while nothing runs, and nothing starts before it has ended.
+ * I2  A restore starts only while nothing runs, and nothing else starts until it has ended.
  * I3  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
  */
 import { rmSync } from 'node:fs'
@@ -231,7 +231,7 @@ export class Checkpoints {
     return checkpoint
   }
 
-  /** Removes the oldest, but not `kept`, until the store fits its budget. False if it does not. I3 */
+  /** Removes the oldest, except `kept`, until the store fits its budget. False if it cannot. I3 */
   async #makeRoom(store: ShadowStore, kept: readonly string[], signal: AbortSignal): Promise<boolean> {
     const { bytesMax } = this.#host.checkpoints
     for (;;) {
@@ -319,7 +319,7 @@ export class Checkpoints {
     })
   }
 
-  /** I1. The time limit begins when the work does. */
+  /** I1. The time limit starts with the work. */
   #exclusive<T>(limitMs: number, work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
     const result = this.#work.then(async () => {
       this.#closing.signal.throwIfAborted()

@@ -1,8 +1,8 @@
 /**
- * Brings files back to a checkpoint, or says what that would do.
+ * Restores files to a checkpoint, or says what that would do.
  *
  * I1  Before a file changes, a safety checkpoint holds what is there, or the file is left alone.
- * I2  What someone else changed is never overwritten unasked.
+ * I2  A file that someone else changed is never overwritten without `force`.
  */
 import { Fault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, Restored, RestoreRequest } from '@breakfall/wire'

@@ -321,7 +321,7 @@ export class Exec {
     })
   }
 
-  /** Ends what is left of a warm sandbox that the command never began in, and takes its claim back. */
+  /** Ends what is left of a warm sandbox in which the command never started, and removes its claim. */
   async #retire(run: Run): Promise<void> {
     const survivors = await run.tree.end(RUNNER_DEFAULTS.treeEndMs)
     run.readStatus()

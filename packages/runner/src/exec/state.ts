@@ -36,7 +36,7 @@ export type ExecState<Run> =
       readonly run: Run
       readonly stop: EndReason | null
     }
-  /** Its warm sandbox ended before it began. What is left of that is being ended; then the exec gets its own sandbox. */
+  /** Its warm sandbox ended before the command started. Its remains are being ended; then the exec gets a new sandbox. */
   | { readonly phase: 'rebuilding'; readonly slot: Slot; readonly run: Run; readonly stop: EndReason | null }
   | { readonly phase: 'recovered'; readonly run: Run; readonly stop: EndReason | null }
   | { readonly phase: 'running'; readonly run: Run; readonly startedAtMs: number; readonly stop: EndReason | null }

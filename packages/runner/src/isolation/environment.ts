@@ -48,7 +48,7 @@ export function commandEnvironment(plan: EnvironmentPlan): Record<string, string
 
 const PASSED = ['LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 
-/** Where a company's own certificates are: without them nothing that is intercepted can be downloaded. */
+/** Variables that name a company's own certificates: behind a proxy that intercepts TLS, downloads fail without them. */
 const CERTIFICATES = [
   'NODE_EXTRA_CA_CERTS',
   'SSL_CERT_FILE',

@@ -1,9 +1,9 @@
 /**
- * A copy of what boxes see of /etc: one mount in place of two dozen, of which bubblewrap makes each one slower than the one
+ * A copy of what boxes see of /etc: one mount instead of two dozen, and bubblewrap makes each mount more slowly than the one
  * before. Files that change while the machine runs (`resolv.conf`, `hosts`) are mounted themselves.
  *
  * I1  A copy is never changed, because sandboxes have it mounted. A change of /etc makes another one.
- * I2  Without a copy (a full disk, a huge /etc) the files are mounted one by one, as they are.
+ * I2  Without a copy (a full disk, a huge /etc) the files themselves are mounted, one by one.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'

@@ -4,7 +4,7 @@ import { addressIn } from '@breakfall/wire'
 
 export type Advertised = {
   readonly url?: string | undefined
-  /** Prints the address: for a runner behind a mapping that only its host knows. Asked again until daemons reach it. */
+  /** Prints the address, for a runner behind a mapping that only its host knows. Run again until daemons reach the runner. */
   readonly command?: readonly string[] | undefined
 }
 

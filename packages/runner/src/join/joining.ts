@@ -1,5 +1,5 @@
 /**
- * Keeps this runner registered at the daemons of a fleet: at its start, every ten seconds, and at once when the machine has slept or
+ * Keeps this runner registered with the daemons of a fleet: at its start, every ten seconds, and immediately after the machine slept or
  * was restored from a snapshot.
  *
  * I1  The runner publishes its current address each time. Daemons use an address only after they have reached the runner there.

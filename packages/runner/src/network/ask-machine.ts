@@ -37,7 +37,7 @@ function machine(environment: Readonly<Record<string, string | undefined>>, home
     home,
     run: (program, args) =>
       new Promise((resolve) => {
-        // In the root folder: settings of a project must not choose what a box can reach.
+        // In the root folder: the settings of a project must not decide what a box can reach.
         const options = { env: { ...environment }, cwd: '/', timeout: RUN_MS, maxBuffer: TEXT_BYTES_MAX }
         execFile(program, [...args], options, (error, stdout) => resolve(error === null ? stdout : ''))
       }),
@@ -46,7 +46,7 @@ function machine(environment: Readonly<Record<string, string | undefined>>, home
         const answer = await fetch(url, { headers: { accept }, signal: AbortSignal.timeout(GET_MS) })
         return answer.ok ? (await answer.text()).slice(0, TEXT_BYTES_MAX) : ''
       } catch {
-        return '' // offline, or it wants credentials: the index itself is known all the same
+        return '' // offline, or it wants credentials: the index itself is still known
       }
     },
     files: (pattern) => globSync(pattern).map((file) => orEmpty(() => readFileSync(file, 'utf8'))),

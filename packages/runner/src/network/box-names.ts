@@ -163,5 +163,5 @@ export class BoxNames {
 }
 
 const ignored = (): void => {
-  // Whoever asked is gone.
+  // The program that asked is gone.
 }

@@ -3,7 +3,7 @@
  *
  * I1  TLS: the name that the client asks for is the name of the address, or the connection is cut before anything is dialled.
  * I2  HTTP: the Host of every request is that name, or the request is refused. Requests are parsed, not copied blindly.
- * I3  Every other port has no name to check: what is dialled is one name all the same.
+ * I3  Other ports carry no name to check, but a connection still reaches only the name of its address.
  * I4  One connection cannot harm another: each has its own errors, and there are at most `CONNECTIONS_MAX` at once.
  */
 import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from 'node:http'

@@ -7,7 +7,7 @@ export type DenialReason = (typeof DENIAL_REASONS)[number]
 export type Denial = {
   /** A name, or an address that was tried without one. */
   readonly name: string
-  /** Null: it was looked up, and no more. */
+  /** Null: it was only looked up. */
   readonly port: number | null
   readonly because: DenialReason
 }
@@ -28,7 +28,7 @@ export class Denials {
     this.#count(denial, nowMs, (this.#entries.get(keyOf(denial))?.count ?? 0) + 1)
   }
 
-  /** A program asks for several types of address at once, and means one. */
+  /** A program asks for several address types at once; they count as one attempt. */
   lookedUp(name: string, type: number, nowMs: number): void {
     const denial: Denial = { name, port: null, because: 'not_allowed' }
     const types = this.#lookups.get(name) ?? new Map<number, number>()

@@ -1,6 +1,6 @@
 /**
- * What `preset:npm` and the like stand for on this machine. The names are not in a table of ours: the tools are asked which
- * index they use, and the index is asked where its files are. A mirror of yours is found this way, too.
+ * What `preset:npm` and the like stand for on this machine. We keep no table of names: the tools are asked which index they
+ * use, and the index is asked where its files are. That also finds private mirrors.
  */
 import { invalidRequest, NETWORK_PRESETS } from '@breakfall/wire'
 import { parsePattern } from './patterns.ts'

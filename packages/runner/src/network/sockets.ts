@@ -1,4 +1,4 @@
-/** Gets sockets that were made in the network of a box. Served here, outside of it: nothing of ours runs inside. */
+/** Gets sockets that were created in the network of a box. They are served outside of it: none of our code runs inside. */
 import { spawn } from 'node:child_process'
 import { Socket as DatagramSocket } from 'node:dgram'
 import { Server } from 'node:net'

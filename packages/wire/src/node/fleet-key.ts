@@ -1,8 +1,8 @@
 /**
- * The key of a fleet, and what follows from it: the token of each runner, and codes with which a runner gets its token once.
+ * The key of a fleet, and what is derived from it: the token of each runner, and codes with which a runner gets its token once.
  *
- * I1  Daemons derive a runner's token from its id: no daemon stores it, and a stolen one is that runner's only.
- * I2  A code names its own expiry and proves it. That it is used once is for the caller to see to: `nonce` identifies it.
+ * I1  Daemons derive a runner's token from its id: no daemon stores it, and a stolen token works for that runner only.
+ * I2  A code contains its expiry, signed. The caller must make sure that it is used once: `nonce` identifies it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ export class FleetKey {
     return this.#mac(`runner:${runnerId}`)
   }
 
-  /** Tells daemons with different keys apart. Reveals nothing of the key. */
+  /** Distinguishes daemons with different keys. Reveals nothing about the key. */
   get mark(): string {
     return this.#mac('mark').slice(0, 8)
   }

@@ -1,9 +1,10 @@
 /**
  * What the database has acknowledged to this daemon: the last committed event of each journal, for an hour and across restarts, and the
- * appends of the last thirty seconds themselves. A failover to an asynchronous standby loses commits; with this, the daemon notices, and often repairs it.
+ * appends of the last thirty seconds themselves. A failover to an asynchronous standby loses commits; with this, the daemon notices
+ * the loss and can often repair it.
  *
  * I1  Noted after the commit, never before: what is in here was acknowledged.
- * I2  Memory is bounded: old appends go first. A tail that is not complete any more is not used.
+ * I2  Memory is bounded: the oldest appends are dropped first. An incomplete tail is not used.
  */
 import { Anchor } from '../anchor.ts'
 import { chainHash } from '../chain.ts'

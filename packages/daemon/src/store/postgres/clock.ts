@@ -9,7 +9,7 @@ const SLEW = 0.05 // of the difference, at each renewal after the first
 const SLOW = 0.1 // of its usual rate, while it is ahead of the database
 
 /**
- * Follows the database's clock, and never goes back. It counts on by the monotonic clock: a machine whose wall clock is wrong, or is
+ * Follows the database's clock, and never goes back. In between it counts with the monotonic clock: a machine whose wall clock is wrong, or is
  * set, changes nothing. If it is ahead of the database, it slows down until the database has caught up; it never stands still.
  */
 export class FleetClock {

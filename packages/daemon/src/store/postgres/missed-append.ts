@@ -5,7 +5,7 @@ import type { JournalEnd } from './acknowledged.ts'
 import type { Hashed } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 
-/** The journal ends before what its writer says to have seen: perhaps a failover lost the rest. */
+/** The journal ends before the last event its writer has seen: a failover may have lost the rest. */
 export type Rewound = { readonly rewoundTo: JournalEnd }
 
 export type Verdict = 'written' | Fault | Rewound

@@ -105,7 +105,7 @@ class PostgresStore implements Store {
   readonly #faults: FaultRows
   readonly #acknowledged: Acknowledged
   readonly #rewinds: Rewinds
-  /** Sessions that lost events: their journals are others now. */
+  /** Sessions that lost events: they have new journals now. */
   readonly #rewound = new Set<string>()
 
   static async open(options: PostgresOptions, lock: DatabaseSync): Promise<PostgresStore> {

@@ -94,7 +94,7 @@ export class Rewinds {
     }
   }
 
-  /** An append of nothing finds the journal too short, and the missing tail is appended again. */
+  /** An empty append detects that the journal is too short, and appends the missing tail again. */
   async #mend(sessionId: string, seq: number, lastSeq: number): Promise<void> {
     const { acknowledged, append, setAside } = this.#parts
     const last = acknowledged.lastOf(sessionId)?.append
