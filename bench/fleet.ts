@@ -48,7 +48,7 @@ const spread = (ms: readonly number[]): readonly number[] =>
 
 const { rows } = store
 const at64 = rows[2]?.ofPgbench ?? Number.NaN
-const one = fleet.growth[0]?.turns ?? Number.NaN
+const one = fleet.growth[0]?.turnsPerSecond ?? Number.NaN
 const text = [
   `The benchmark, PostgreSQL 18 (fsync on), the daemons and a scripted model share ${availableParallelism()} cores. Load of the machine: ${round(loadBefore)} before the run, ${round(loadavg()[0] ?? 0)} at its end, ${Math.round((performance.now() - from) / 1_000)} s later.`,
   '## Events per second',
@@ -68,10 +68,13 @@ const text = [
     : `Goal: ${GOAL}× pgbench -N with 64 sessions: ${at64 >= GOAL ? 'met' : '**missed**'} (${round(at64)}×).`,
   `All sessions that wait are written by one statement, so the cost of a commit is shared; a single session pays it alone. Releasing ${store.sessions} sessions takes ${round(store.releaseMs)} ms, and claiming them again ${round(store.claimMs)} ms: that is the store's part of a hand-over.`,
   '## More daemons',
-  `Short turns (20 pieces of text, no tools) by ${CLIENTS} clients at each daemon, ${SIZES.growthMs / 1_000} s each. All daemons, their database, the model and the clients share the same cores, so this is what a daemon more costs or brings on one machine, not on its own.`,
+  `Short turns (20 pieces of text, no tools) by ${CLIENTS} clients, divided among the daemons; ${SIZES.growthMs / 1_000} s each. All daemons, their database, the model and the clients share the same cores, so this is what one more daemon brings on one machine. Measured from three daemons down to one, so the last number has the warmest process.`,
   table(
     ['daemons', 'turns/s', 'events/s', '× one daemon'],
-    fleet.growth.map(({ daemons, turns, events }) => [daemons, ...[turns, events, turns / one].map(round)]),
+    fleet.growth.map(({ daemons, turnsPerSecond, eventsPerSecond }) => [
+      daemons,
+      ...[turnsPerSecond, eventsPerSecond, turnsPerSecond / one].map(round),
+    ]),
   ),
   '## A reader at another daemon than the owner',
   `How much later each text event comes there than at the owner, which reads along; ${TURNS} turns, 30 pieces a second each. Goal: p50 20 ms, and p99 1,000 ms with hints lost.`,

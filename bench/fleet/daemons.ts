@@ -21,10 +21,10 @@ export type Sizes = {
 
 /** Turns that one daemon works on while it is watched, stopped or killed. Few enough that it keeps all of them. */
 export const TURNS = 8
-/** For each daemon. */
-export const CLIENTS = 8
+/** Shared by the daemons: 24, 12 or 8 for each. */
+export const CLIENTS = 24
 
-export type Growth = { readonly daemons: number; readonly turns: number; readonly events: number }
+export type Growth = { readonly daemons: number; readonly turnsPerSecond: number; readonly eventsPerSecond: number }
 /** `ms`: by how much each event came later than at the owner. */
 export type Tail = { readonly name: string; readonly ms: readonly number[] }
 /** `ms`: how long each turn stood still. `exitMs`: until the daemon's process had ended. */
@@ -57,13 +57,14 @@ export async function measureDaemons(cluster: Cluster, sizes: Sizes): Promise<Fl
 
   const start = (name: string, leaseMs: number): Promise<FleetDaemon> =>
     rig.daemon(name, ['--lease-ms', String(leaseMs), ...(name === 'b' ? ['--hints-url', hintsUrl.href] : [])])
+  let running = await Promise.all(NAMES.map((name) => start(name, LEASE_MS)))
+  await grown(running, sizes.growthMs) // warms up
   const growth: Growth[] = []
-  let running: FleetDaemon[] = []
-  for (const name of NAMES) {
-    running.push(await start(name, LEASE_MS))
-    await grown(running, sizes.growthMs / 4) // warms up
-    growth.push(await grown(running, sizes.growthMs))
+  for (let count = NAMES.length; count > 0; count -= 1) {
+    growth.unshift(await grown(running.slice(0, count), sizes.growthMs))
+    await running[count - 1]?.program.stop() // an idle one would take a part of the work
   }
+  running = await Promise.all(NAMES.map((name) => start(name, LEASE_MS)))
   const tails = await tailsOf(running, toHints)
   const handOvers: Stopped[] = []
   for (let n = 0; n < sizes.handOvers; n += 1) {
@@ -122,22 +123,25 @@ async function arrivals(
   return seen
 }
 
-/** Short turns, one after another for each client. A turn that is under way at the end is not counted. */
+/** Short turns, one after another for each client. */
 async function grown(daemons: readonly FleetDaemon[], forMs: number): Promise<Growth> {
-  const until = performance.now() + forMs
-  let [turns, events] = [0, 0]
-  const work = async (daemon: FleetDaemon): Promise<void> => {
-    while (performance.now() < until) {
+  let [turnsPerSecond, eventsPerSecond] = [0, 0]
+  const work = async (daemon: FleetDaemon | undefined): Promise<void> => {
+    if (daemon === undefined) return
+    const from = performance.now()
+    let [turns, events] = [0, 0]
+    while (performance.now() - from < forMs) {
       const { id } = await daemon.api.session()
       await daemon.api.prompt(id, 'short')
-      const seen = await arrivals(daemon, id)
-      if (performance.now() > until) return
+      events += (await arrivals(daemon, id)).length
       turns += 1
-      events += seen.length
     }
+    const seconds = (performance.now() - from) / 1_000
+    turnsPerSecond += turns / seconds
+    eventsPerSecond += events / seconds
   }
-  await Promise.all(daemons.flatMap((daemon) => Array.from({ length: CLIENTS }, () => work(daemon))))
-  return { daemons: daemons.length, turns: (turns * 1_000) / forMs, events: (events * 1_000) / forMs }
+  await Promise.all(Array.from({ length: CLIENTS }, (_, n) => work(daemons[n % daemons.length])))
+  return { daemons: daemons.length, turnsPerSecond, eventsPerSecond }
 }
 
 /** `owner` works on the turns, `other` reads them. */
