@@ -1,5 +1,7 @@
 /** OpenTelemetry: what a collector gets from a daemon and a gateway, what it must not get, and what happens without one. */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { httpServer, type HttpServer } from '../../test/kit/http-server.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
@@ -95,13 +97,10 @@ test(
       .map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`)
     assert.deepEqual(sent.toSorted(), attempts.toSorted(), 'each request carries its attempt')
     const output = events.events.find((event) => event.type === 'tool-result')?.['text']
-    assert.match(
-      String(output),
-      new RegExp(`\\[00-${turn.traceId}-${turn.spanId}-01\\]`),
-      'commands get the trace, too',
-    )
+    assert.ok(String(output).includes(`[00-${tool.traceId}-${tool.spanId}-01]`), 'a command gets the span of its call')
     for (const secret of ['secret-', API_KEY, 'echo ']) assert.ok(!otlp.text().includes(secret), secret) // O4
-    assert.ok(otlp.text().includes('gen_ai.client.inference.duration'), 'metrics arrive')
+    for (const name of ['duration', 'time_to_first_chunk', 'time_per_output_chunk'])
+      assert.ok(otlp.text().includes(`"gen_ai.client.inference.${name}"`), name) // the cut answer went on
   },
 )
 
@@ -129,6 +128,32 @@ test('a park ends the trace, and what follows is a trace that links to it', LIMI
   assert.ok(resumed.length > 0)
   assert.ok(resumed.every(({ links }) => links?.[0]?.traceId === parked.traceId))
 })
+
+test(
+  'a command that outlives its daemon keeps the span of its call, whatever the next daemon traces',
+  LIMIT,
+  async () => {
+    await using otlp = await collector()
+    await using rig = await Rig.start({ up: false })
+    rig.config(`[telemetry]\notlpEndpoint = "${otlp.url}"\n`)
+    await rig.up()
+    const wait = 'echo "[$TRACEPARENT]"; until [ -e go ]; do sleep 0.1; done'
+    const session = await rig.session([ask([bash(wait)]), say('Done.')], { box: { workspace: rig.place.folder } })
+    const { turnId, events } = await rig.turn(session.id)
+    const called = await events.until((event) => event.type === 'tool-call')
+    await events.until((event) => event.type === 'tool-output')
+    await rig.kill9()
+    rig.config('')
+    await rig.up() // starts the same exec again, which the runner refuses if anything of it differs
+    writeFileSync(join(rig.place.folder, 'go'), '')
+    const after = await rig.events(session.id, '?after=0')
+    await after.ended(turnId)
+    const result = after.events.find((event) => event.type === 'tool-result')
+    assert.deepEqual([result?.['outcome'], result?.['text']], ['ok', `[${String(called['traceparent'])}]`])
+    const start = after.events.find((event) => event.type === 'turn-start')
+    assert.notEqual(called['traceparent'], start?.['traceparent'], 'it is not the span of the turn')
+  },
+)
 
 test('a collector that is gone slows no turn, and the daemon still stops', LIMIT, async () => {
   await using rig = await Rig.start({ up: false })

@@ -174,7 +174,7 @@ export type CallTrace = {
   readonly traceparent: string | undefined
   /** The wait before the attempt. */
   readonly backoffMs?: number | undefined
-  /** Called when the model has said something. */
+  /** Called when the model has said something more. */
   readonly chunk?: () => void
 }
 

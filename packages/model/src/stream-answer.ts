@@ -125,7 +125,6 @@ class AnswerRun {
     this.#state = reduceAnswer(this.#state, { type: 'answered' })
     const { finish, proven } = result
     const usage = totalUsage(this.#ledger)
-    this.#chat.chunk()
     this.#chat.end({ finish, usage })
     this.events.push({ type: 'done', finish, proven, usage, ledger: this.#ledger, budget: this.#budget })
     return undefined

@@ -93,6 +93,10 @@ export const eventSchemas = {
     tool: z.string(),
     arguments: z.record(z.string(), z.unknown()),
     execId: z.string(),
+    traceparent: z
+      .string()
+      .optional()
+      .describe("the call's span, as a W3C traceparent, if it has one; its command gets it as TRACEPARENT"),
     definition: z.string().optional().describe('marks the definition of the tool that the model was shown'),
     usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
     requestBytes: z.int().optional().describe('beside `usage`: size of the request that it counts'),

@@ -148,7 +148,10 @@ export class AnswerWriter implements AttemptWriter {
       const execId = `${turnId}-${step}-${index + 1}`
       const definition = this.#definitions.get(tool)
       const shown = definition === undefined ? {} : { definition }
-      const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...shown } as const
+      const traceparent = this.#ports.traces.beginTool({ turnId, callId: id, tool })
+      const traced = traceparent === undefined ? {} : { traceparent }
+      const known = { ...shown, ...traced }
+      const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...known } as const
       const used = { usage, ...(cost === undefined ? {} : { cost }), requestBytes: this.#requestBytes }
       return index === 0 ? { ...call, ...used } : call
     })

@@ -37,7 +37,7 @@ export async function runBash(
   const { runnerId: known, boxReleased = false } = session.data
   let mayHaveStarted = !session.unstartedCalls.has(call.callId) && known !== null && !boxReleased
   // The journal has it, so a command that is started again has the same environment.
-  const { traceparent } = session.currentTurn
+  const traceparent = call.traceparent ?? session.currentTurn.traceparent
   const traced = traceparent === undefined ? {} : { env: { TRACEPARENT: traceparent } }
   let run = 1
   const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {

@@ -4,8 +4,8 @@
  *
  * I1  A span is never open for hours: a park ends the turn's span, and what follows is a new trace with a link to the first one. So is
  *     what follows a restart.
- * I2  A turn's first span is known before its first event: the event carries it, so every later process can link to it, and a command
- *     that is started again has the same environment.
+ * I2  A turn's first span is known before its first event, and a tool's before its call: the event carries it, so every later process
+ *     can link to it, and a command that is started again has the same environment.
  */
 import { isFault } from '@breakfall/faults'
 import { ChatSpan, type Span, startSpan, type Target, TELEMETRY } from '@breakfall/model'
@@ -35,7 +35,6 @@ export class TurnTraces {
       const { chat } = this.#segment(event, first)
       if (chat !== undefined) chat.backoffMs = event.delayMs
     }
-    if (type === 'tool-call') this.#segment(event, first).tools.set(event.callId, this.#tool(event))
     if (type === 'tool-result') this.#endTool(turnId, event.callId, event.outcome)
     if (type === 'parked') {
       this.#turns.get(turnId)?.span.event(events.parked, { [A.category]: event.fault.category })
@@ -43,6 +42,17 @@ export class TurnTraces {
     }
     if (type === 'turn-end') this.#close(turnId)
     if (type === 'turn-error') this.#close(turnId, event.category)
+  }
+
+  /** Starts the span of a tool call. Returns what the journal keeps: nothing if no span of its own was made. */
+  beginTool({ turnId, callId, tool }: ToolIds): string | undefined {
+    const segment = this.#turns.get(turnId)
+    if (segment === undefined) return undefined
+    const attributes = { [A.operation]: operations.tool, [A.toolName]: tool, [A.toolCall]: callId }
+    const parent = segment.span.traceparent
+    const span = startSpan(`${spans.tool} ${tool}`, { kind: 'internal', attributes, parent })
+    segment.tools.set(callId, span)
+    return span.traceparent === parent ? undefined : span.traceparent // I2
   }
 
   /** The call that an attempt of this turn belongs to. It ends with `end`, or with the turn. */
@@ -92,12 +102,6 @@ export class TurnTraces {
     return segment
   }
 
-  #tool({ turnId, tool, callId }: Ids & { readonly tool: string; readonly callId: string }): Span {
-    const attributes = { [A.operation]: operations.tool, [A.toolName]: tool, [A.toolCall]: callId }
-    const parent = this.#turns.get(turnId)?.span.traceparent
-    return startSpan(`${spans.tool} ${tool}`, { kind: 'internal', attributes, parent })
-  }
-
   #endTool(turnId: string, callId: string, outcome: string): void {
     const tools = this.#turns.get(turnId)?.tools
     const span = tools?.get(callId)
@@ -120,6 +124,8 @@ export class TurnTraces {
 type Segment = { readonly span: Span; chat: ChatSpan | undefined; readonly tools: Map<string, Span> }
 
 type Ids = { readonly sessionId: string; readonly turnId: string }
+
+type ToolIds = { readonly turnId: string; readonly callId: string; readonly tool: string }
 
 /** After one of these a turn is under way. */
 const STARTS: ReadonlySet<EventType> = new Set(['turn-start', 'resumed', 'taken-over', 'step-start'])

@@ -134,7 +134,7 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
 
 /** The first call of a step proves that its answer is complete: calls are journalled together, after the proof. */
 function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-call'>, isFirst: boolean): SessionFold {
-  const { callId, tool, arguments: given, step, execId, definition } = event
+  const { callId, tool, arguments: given, step, execId, definition, traceparent } = event
   const request: ToolCallRequest = { callId, tool, arguments: given }
   const call: ToolCall = {
     ...request,
@@ -146,6 +146,7 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
     result: null,
     ...NOT_SENT,
     definition,
+    traceparent,
   }
   const entries = isFirst
     ? [

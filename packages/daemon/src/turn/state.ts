@@ -144,6 +144,8 @@ export type ToolCall = ToolCallRequest &
     readonly result: SessionEventOf<'tool-result'> | null
     /** The definition of the tool that the model was shown. */
     readonly definition: string | undefined
+    /** Its span. Undefined if it has none of its own: then the turn's span stands for it. */
+    readonly traceparent: string | undefined
     /** How often it left for a server of tools, and what the server calls it. */
     readonly sent: { readonly times: number; readonly taskId: string | undefined }
     readonly approval: Approval | null

@@ -78,6 +78,8 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   /** The server said that this answer failed, or what it said makes no sense. */
   #isRefused = false
   #reattached = 0
+  /** The progress that the trace knows. */
+  #flushed = 0
   #lastShown: ShownDelta | undefined
   #lastDelta: TextDelta | undefined
   readonly #drafts = new Map<string, number>()
@@ -128,11 +130,14 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   }
 
   flush(): void {
-    if (this.progress > 0) this.#options.trace?.chunk?.()
+    if (this.progress === this.#flushed) return
+    this.#flushed = this.progress
+    this.#options.trace?.chunk?.()
   }
 
   whole(body: Buffer, contentType: string): void {
     this.#decoder.whole(wholeJson(body, contentType))
+    this.flush()
   }
 
   // ---- what the decoder calls ----
@@ -189,6 +194,7 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   finishedBy(frames: readonly SseFrame[]): Verdict {
     try {
       for (const frame of frames) this.frame(frame)
+      this.flush()
     } catch (thrown) {
       if (isFault(thrown)) return { complete: false, fault: thrown }
       throw thrown

@@ -58,6 +58,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   readonly #startedAt: string
   #running: Pick<Attempt, 'pause' | 'resume'> | undefined
   #reattached = 0
+  /** The progress that the trace knows. */
+  #flushed = 0
   #end: AttemptEnd | undefined
   #isWhole = false
   #kind: FrameKind = 'lifecycle'
@@ -194,7 +196,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
 
   flush(): void {
     const { client, options } = this.#with
-    if (this.progress > 0) options.chat.chunk()
+    if (this.progress !== this.#flushed) options.chat.chunk()
+    this.#flushed = this.progress
     if (client.flush()) return
     this.#running?.pause()
     void client.drained().then(() => this.#running?.resume())

@@ -27,7 +27,8 @@ export class ChatSpan {
   readonly #span: Span
   readonly #common: Attributes
   readonly #startedAt = monotonicMs()
-  #hasChunk = false
+  #lastChunkAt: number | undefined
+  #perChunk: ((seconds: number) => void) | undefined
   #isOver = false
   /** The wait before the attempt that comes next. */
   backoffMs: number | undefined
@@ -50,13 +51,18 @@ export class ChatSpan {
     return this.#span.traceparent
   }
 
-  /** The model said something. Only the first call counts. */
+  /** The model said something more. The time since the call started, or since the last chunk, contains what retries took. */
   chunk(): void {
-    if (this.#hasChunk || this.#isOver) return
-    this.#hasChunk = true
-    const seconds = this.#seconds
+    if (this.#isOver) return
+    const last = this.#lastChunkAt
+    const now = (this.#lastChunkAt = monotonicMs())
+    if (last !== undefined) {
+      this.#perChunk ??= this.#histogram(M.perChunk)
+      return this.#perChunk((now - last) / 1000)
+    }
+    const seconds = (now - this.#startedAt) / 1000
     this.#span.set({ [A.timeToFirstChunk]: seconds })
-    meter()?.createHistogram(M.firstChunk, { unit: 's' }).record(seconds, metricAttributes(this.#common))
+    this.#histogram(M.firstChunk)(seconds)
   }
 
   end({ finish, usage, error }: ChatEnd): void {
@@ -77,14 +83,16 @@ export class ChatSpan {
     const metrics = meter()
     if (metrics === undefined) return
     const common = metricAttributes({ ...this.#common, [A.errorType]: error })
-    metrics.createHistogram(M.duration, { unit: 's' }).record(this.#seconds, common)
-    const used = metrics.createHistogram(M.tokens, { unit: '{token}' })
+    metrics.createHistogram(M.duration, SECONDS).record((monotonicMs() - this.#startedAt) / 1000, common)
+    const used = metrics.createHistogram(M.tokens, TOKENS)
     for (const [type, value] of Object.entries(tokens))
       if (value !== undefined) used.record(value, { ...common, [A.tokenType]: type })
   }
 
-  get #seconds(): number {
-    return (monotonicMs() - this.#startedAt) / 1000
+  #histogram(name: string): (seconds: number) => void {
+    const histogram = meter()?.createHistogram(name, SECONDS)
+    const attributes = metricAttributes(this.#common)
+    return (seconds) => histogram?.record(seconds, attributes)
   }
 }
 
@@ -107,6 +115,14 @@ const PROVIDERS: Readonly<Record<RelayApiName, string>> = {
   'anthropic-messages': 'anthropic',
   gemini: 'gcp.gemini',
 }
+
+/** With the buckets that the conventions give: the SDK's own are for milliseconds. */
+const histogram = (unit: string, limitOf: (power: number) => number) => ({
+  unit,
+  advice: { explicitBucketBoundaries: Array.from({ length: 14 }, (_, power) => limitOf(power)) },
+})
+const SECONDS = histogram('s', (power) => 2 ** power / 100)
+const TOKENS = histogram('{token}', (power) => 4 ** power)
 
 function metricAttributes(attributes: Attributes): Record<string, string | number> {
   const out: Record<string, string | number> = {}

@@ -40,6 +40,7 @@ export const TELEMETRY = {
   metrics: {
     duration: 'gen_ai.client.inference.duration',
     firstChunk: 'gen_ai.client.inference.time_to_first_chunk',
+    perChunk: 'gen_ai.client.inference.time_per_output_chunk',
     tokens: 'gen_ai.client.token.usage',
   },
 } as const
