@@ -13,6 +13,7 @@ import {
   folderOf,
   LIBRARIES,
   libraryManifest,
+  packedReadme,
   PARTS,
   rewriteDeclaration,
   rewriteParts,
@@ -124,7 +125,7 @@ async function copyConsole(to) {
 
 function copyTexts(name, to) {
   cpSync(join(root, 'LICENSE'), join(to, 'LICENSE'))
-  cpSync(join(root, 'packages', name, 'README.md'), join(to, 'README.md'))
+  writeFileSync(join(to, 'README.md'), packedReadme(readFileSync(join(root, 'packages', name, 'README.md'), 'utf8')))
 }
 
 function write(path, text) {

@@ -62,6 +62,10 @@ export function rewriteParts(text, depth, entries) {
   })
 }
 
+/** A README without links to pages of the checkout, which lead nowhere once it is installed: it names these pages instead. */
+export const packedReadme = (text) =>
+  text.replace(/\[([^\]\n]+)\]\((?:\.\.\/)+([^)\s]+)\)/g, "$1, `$2` in Breakfall's repository")
+
 /** `./src/x.ts` as it is in the published package. */
 export const emitted = (target, folder, ending) => target.replace(/^\.\/src\//, `./${folder}/`).replace(/\.ts$/, ending)
 

@@ -1,7 +1,17 @@
 /** Everything that can be installed, proven from packed files in a project outside the checkout. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { removeFolder } from '../../test/kit/folder.ts'
@@ -94,6 +104,33 @@ test('a package contains its code, declarations, source maps, README and licence
   assert.deepEqual(pages(join(built, 'breakfall/docs/faults')), pages(join(root, 'docs/faults')))
 })
 
+test('a README leads only to files of its package, and names pages of the repository that exist', () => {
+  for (const name of ['breakfall', ...LIBRARIES]) {
+    const text = readFileSync(join(built, name, 'README.md'), 'utf8')
+    const links = Array.from(text.matchAll(/\]\(([^)\s]+)\)/g), ([, target = '']) => target)
+    assert.deepEqual(
+      links.filter((target) => !/^(?:https:|#)/.test(target)),
+      [],
+      name,
+    )
+    const pages = Array.from(text.matchAll(/`([^`\n]+)` in Breakfall's repository/g), ([, page = '']) => page)
+    assert.ok(pages.length > 0, `${name}: it says where to read more`)
+    for (const page of pages) assert.ok(existsSync(join(root, page)), `${name}: ${page}`)
+  }
+})
+
+test('npm accepts @breakfall/model beside the OpenTelemetry SDKs 2.x and 3.x, and refuses an API that it does not know', () => {
+  const { name = '', version = '', peerDependencies = {} } = installedManifest('@opentelemetry/sdk-trace')
+  const sdks = {
+    old: { name: '@opentelemetry/sdk-trace-node', version: '2.12.0', peers: { [API]: '>=1.0.0 <1.10.0' } },
+    new: { name, version, peers: peerDependencies },
+  }
+  assert.deepEqual(apiProblems('1.9.0', sdks.old), []) // O2
+  assert.deepEqual(apiProblems(installedManifest(API).version ?? '', sdks.new), [])
+  assert.equal(apiProblems('1.10.0', sdks.old).length, 1, 'npm would find a wrong pair')
+  for (const api of ['1.8.0', '2.0.0']) assert.equal(apiProblems(api).length, 1, api)
+})
+
 test('breakfall is smaller than 3 MB packed, and @breakfall/model smaller than 150 kB', () => {
   assert.ok(packageOf('breakfall').size <= 3_000_000, `${packageOf('breakfall').size}`)
   assert.ok(packageOf('@breakfall/model').size <= 150_000, `${packageOf('@breakfall/model').size}`)
@@ -175,6 +212,23 @@ test('the types are right with bundler and with nodenext resolution, strict and 
   }
 })
 
+test('up answers and demo shows its page until SIGTERM ends them', async () => {
+  await using home = new Place({}, launcher)
+  await using daemon = home.start(['up', '--json', '--port', '0', ...isolation])
+  await using demo = home.start(['demo', '--print', '--json', ...isolation], { TMPDIR: home.home })
+  const health = await fetch(`${String((await daemon.listening())['url'])}/v1/health`)
+  assert.equal(health.status, 200, await health.text())
+  await demo.listening()
+  const shown = await demo.seen(({ event }) => event === 'console')
+  const page = await fetch(String(shown['url']))
+  assert.equal(page.status, 200)
+  assert.match(await page.text(), /<!doctype html>/i)
+  for (const program of [daemon, demo]) {
+    const { code, signal, stderr } = await program.stop()
+    assert.deepEqual({ code, signal }, { code: 0, signal: null }, stderr)
+  }
+})
+
 test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over an upgrade, and removes its state by npx', async (t) => {
   const model = await startScriptedModel()
   t.after(() => model.close())
@@ -233,6 +287,35 @@ test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over 
 })
 
 // ---- details ----
+
+const API = '@opentelemetry/api'
+
+type Manifest = { name?: string; version?: string; peerDependencies?: Record<string, string> }
+const installedManifest = (name: string): Manifest =>
+  JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8'))
+
+/** What npm says about a project with this version of OpenTelemetry's API, our model client and perhaps an SDK. Needs no network. */
+function apiProblems(version: string, sdk?: { name: string; version: string; peers: object }): readonly string[] {
+  const folder = mkdtempSync(join(place, 'peers-'))
+  const { name, peerDependencies, peerDependenciesMeta } = manifestOf('model')
+  const manifests = [
+    { name: API, version },
+    { name: String(name), version: '0.1.0', peerDependencies, peerDependenciesMeta },
+    ...(sdk === undefined ? [] : [{ name: sdk.name, version: sdk.version, peerDependencies: sdk.peers }]),
+  ]
+  for (const manifest of manifests) {
+    const at = join(folder, 'node_modules', manifest.name)
+    mkdirSync(at, { recursive: true })
+    writeFileSync(join(at, 'package.json'), JSON.stringify(manifest))
+  }
+  const dependencies = Object.fromEntries(manifests.map((manifest) => [manifest.name, '*']))
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, dependencies }))
+  const env = { ...process.env, npm_config_workspace: '' }
+  const { stdout, stderr } = spawnSync('npm', ['ls', '--all', '--json'], { cwd: folder, encoding: 'utf8', env })
+  assert.match(stdout, /"dependencies"/, stderr)
+  const listed: { problems?: readonly string[] } = JSON.parse(stdout)
+  return listed.problems ?? []
+}
 
 const modelAt = (url: string): Record<string, string> => ({
   BREAKFALL_MODEL_BASE_URL: url,
