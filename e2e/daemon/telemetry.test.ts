@@ -100,7 +100,7 @@ test(
     assert.ok(String(output).includes(`[00-${tool.traceId}-${tool.spanId}-01]`), 'a command gets the span of its call')
     for (const secret of ['secret-', API_KEY, 'echo ']) assert.ok(!otlp.text().includes(secret), secret) // O4
     for (const name of ['duration', 'time_to_first_chunk', 'time_per_output_chunk'])
-      assert.ok(otlp.text().includes(`"gen_ai.client.inference.${name}"`), name) // the cut answer went on
+      assert.ok(otlp.text().includes(`"gen_ai.client.inference.${name}"`), name) // a chunk came after the cut
   },
 )
 
