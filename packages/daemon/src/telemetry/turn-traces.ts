@@ -44,7 +44,7 @@ export class TurnTraces {
     if (type === 'turn-error') this.#close(turnId, event.category)
   }
 
-  /** Starts the span of a tool call. Returns what the journal keeps: nothing if nobody records it. */
+  /** Starts the span of a tool call. Returns what the journal keeps: nothing without an SDK. */
   beginTool({ turnId, callId, tool }: ToolIds): string | undefined {
     const segment = this.#turns.get(turnId)
     if (segment === undefined) return undefined

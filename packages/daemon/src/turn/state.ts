@@ -144,7 +144,7 @@ export type ToolCall = ToolCallRequest &
     readonly result: SessionEventOf<'tool-result'> | null
     /** The definition of the tool that the model was shown. */
     readonly definition: string | undefined
-    /** Its span. Undefined if nobody records it: then the turn's span stands for it. */
+    /** Its span. Undefined without an SDK: then the turn's span stands for it. */
     readonly traceparent: string | undefined
     /** How often it left for a server of tools, and what the server calls it. */
     readonly sent: { readonly times: number; readonly taskId: string | undefined }
