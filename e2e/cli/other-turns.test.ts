@@ -68,7 +68,7 @@ test(
     assert.doesNotMatch(run.stderr, /waiting here/)
     assert.match(
       run.lines.join('\n'),
-      /still parked[^]*to continue it: breakfall run --continue .*; breakfall up continues/,
+      /still parked[^]*to continue it: breakfall run --continue .*; under breakfall up: breakfall resume/,
     )
   },
 )

@@ -38,6 +38,17 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     )
   })
 
+  test('without a prompt passes over newer sessions of the folder that have nothing to continue', async () => {
+    await using desk = await Desk.start([REFUSED, say('Another answer.'), say('Now it went.')])
+    const parked = await desk.run(['--park-wait-ms', '1', 'go'])
+    endedWith(parked, 4, 'parked', 'model_auth_failed')
+    endedWith(await desk.run(['something', 'else']), 0, 'finished')
+    const run = await desk.run(['--continue'])
+    endedWith(run, 0, 'finished')
+    assert.equal(run.result.turnId, parked.result.turnId)
+    assert.equal(run.result.text, 'Now it went.')
+  })
+
   test('with a prompt continues the same session, and the model sees the earlier conversation', async () => {
     await using desk = await Desk.start([say('The word is plover.'), say('As I said.')])
     const first = await desk.run(['say', 'a', 'word'])

@@ -33,7 +33,10 @@ test(
     writeFileSync(join(desk.folder, 'a'), 'mine\n')
     const refused = await desk.command(['undo'])
     assert.equal(refused.code, 1)
-    assert.match(refused.stderr, /conflict {2}a\n[^]*changes made outside the box: a\. Nothing was changed/)
+    assert.match(
+      refused.stderr,
+      /conflict {2}a\n[^]*changes made outside the box: a\. Nothing was changed\. .*--path FILE.*--force/,
+    )
     assert.deepEqual([text('a'), text('new/file')], ['mine\n', 'n\n'])
     const some = await desk.command(['undo', '--path', 'src'])
     assert.match(some.lines.join('\n'), /1 restored, 0 removed\. To take this back: breakfall undo --redo/)

@@ -248,5 +248,9 @@ test('a client without the tools learns which are missing', () => {
   const script = scriptFor('rehearsal/fix', '')
   assert.ok(script)
   const said: Message = { role: 'user', text: 'x', calls: [], callId: null }
-  assert.match(answerTo(script, [said], ['bash', 'edit']).text, /needs the tools read, write,/)
+  assert.match(
+    answerTo(script, [said], ['bash', 'edit']).text,
+    /needs the tools read, write, .* only bash: --model rehearsal\/steps-8/,
+  )
+  assert.match(answerTo(script, [said], ['sh']).text, /no tools: --model rehearsal\/echo/)
 })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { isFault } from '@breakfall/faults'
-import { showConfig } from '../src/commands/config.ts'
+import { EXAMPLE_CONFIG, showConfig } from '../src/commands/config.ts'
 import { loadConfig, type LoadedConfig } from '../src/config/load.ts'
 import { variables } from '../src/config/schema.ts'
 import { capturedOutput } from './samples.ts'
@@ -104,6 +104,17 @@ test('a misspelled key gets a suggestion if one is close', () => {
 
 test('broken TOML names the line', () => {
   assert.match(refusal({ user: '[model]\nname = \n' }), /config\.toml:2: not valid TOML/)
+  assert.match(refusal({ user: '[box]\n[box]\n' }), /config\.toml:2: not valid TOML/)
+})
+
+test('a model that is set as a name and as a table says so', () => {
+  for (const table of ['[model]\nname = "x"', '[model.serve]\ncommand = ["x"]', '[[model.fallback]]\nname = "x"'])
+    assert.match(
+      refusal({ user: `model = "cloud/x"\n${table}\n` }),
+      /config\.toml:2: model is set twice, as `model = …` and/,
+    )
+  const { config } = load({ user: `model = "cloud/gpt-5"\n${EXAMPLE_CONFIG}` })
+  assert.equal(config.model?.name, 'cloud/gpt-5', 'the written example leaves room for it')
 })
 
 test("a cloned folder's file cannot set a command, a URL or a key", () => {

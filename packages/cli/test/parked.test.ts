@@ -16,3 +16,10 @@ test('a turn without steps left says how to give it more', () => {
     /as many steps again: breakfall run --session s .*breakfall resume s.*another prompt/,
   )
 })
+
+test('without a daemon, the text promises only the turns that up continues', () => {
+  for (const category of ['network_down', 'model_unreachable', 'model_quota_exhausted', 'runner_not_available', 'x'])
+    assert.match(howItContinues('s', false, category), /breakfall up continues it automatically$/, category)
+  for (const category of ['model_auth_failed', 'mcp_auth_failed', 'runner_auth_failed', 'isolation_unavailable'])
+    assert.match(howItContinues('s', false, category), /--session s; under breakfall up: breakfall resume s$/, category)
+})

@@ -61,7 +61,7 @@ test('a parked turn continues automatically under a lasting daemon; otherwise th
   assert.match(shownSummary(parked, new TurnView(), true), /continues automatically; to retry now: breakfall resume s1/)
   assert.match(
     shownSummary(parked, new TurnView()),
-    /to continue it: breakfall run --continue .* --session s1; breakfall up continues/,
+    /to continue it: breakfall run --continue .* --session s1; breakfall up continues it/,
   )
 })
 

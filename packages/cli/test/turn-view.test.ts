@@ -166,3 +166,29 @@ test('a compaction is one line with what became shorter and by how much', () => 
   const what = '8 old tool results became notes, the oldest steps became a summary'
   assert.equal(line, `⇣ shortened the conversation: ${what} (341 kB → 152 kB)\n`)
 })
+
+test('a name that the box may not reach is told with the flag that allows it', () => {
+  const told = (allowed: readonly string[] | undefined, message: string, evidence: readonly string[]): string => {
+    const diagnostic = {
+      id: 'network_denied',
+      rank: 'hint',
+      message,
+      advice: 'ask',
+      retry: 'never',
+      evidence,
+      count: 1,
+    }
+    const ended = { cause: 'exited', started: true, code: 0, signal: null, signalGuess: null, durationMs: 1 }
+    const printed = { survivors: [], stdoutBytes: 0, stderrBytes: 0, truncated: false }
+    const exit = { ...ended, ...printed, diagnostics: [diagnostic] }
+    return words(new TurnView({ allowed }), { type: 'tool-result', callId: 'c', outcome: 'ok', text: '', exit })
+  }
+  const only = 'this box may reach only npm; example.com was refused'
+  assert.equal(
+    told(['preset:npm'], only, ['example.com', 'example.com:443']),
+    `  └ ${only}; to allow it in a new session: --network npm,example.com\n`,
+  )
+  assert.match(told(undefined, only, ['example.com:22']), /--network NAMES,example\.com:22\n$/)
+  assert.equal(told([], 'x, because it has no address', ['example.com']), '  └ x, because it has no address\n')
+  assert.equal(told([], 'x', ['192.0.2.1:443']), '  └ x\n')
+})

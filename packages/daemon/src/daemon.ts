@@ -106,7 +106,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
-    if (recovered > 0) log.info({ recovered }, 'recovered unfinished turns')
     const sockets = new WebSocketApi({
       sessions,
       hub: parts.hub,

@@ -186,10 +186,10 @@ test('what was refused is counted once per attempt, and a command hears of what 
     denials.since(before).map(({ name, count }) => `${name} ${count}`),
     ['evil.example 2', '203.0.113.9 1'],
   )
-  const { message, advice, count } = networkDenied(['a.example', '*.b.example'], denials.since(before))
+  const { message, advice, count } = networkDenied(['a.example', '*.b.example', 'preset:npm'], denials.since(before))
   assert.equal(
     message,
-    'this box may reach only a.example, *.b.example; evil.example was refused (2×); 203.0.113.9:443 was refused',
+    'this box may reach only a.example, *.b.example, npm; evil.example was refused (2×); 203.0.113.9:443 was refused',
   )
   assert.match(advice, /policy and not a fault/)
   assert.equal(count, 3)

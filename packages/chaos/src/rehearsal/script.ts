@@ -38,7 +38,7 @@ export function scriptFor(model: string, prompt: string): Script | undefined {
 export function answerTo(script: Script, conversation: readonly Message[], offered: readonly string[] | null): Answer {
   const turn = turnOf(conversation)
   const missing = offered === null ? [] : script.tools.filter((tool) => !offered.includes(tool))
-  const move = missing.length > 0 ? needsTools(script, missing) : script.play(turn)
+  const move = missing.length > 0 ? needsTools(script, missing, offered ?? []) : script.play(turn)
   const id = digestOf(script.name, JSON.stringify(conversation))
   const calls = (move.calls ?? []).map((call, i) => ({ id: `call_${digestOf(id, String(i))}`, ...call }))
   const text = move.text.startsWith(turn.prefill) ? move.text.slice(turn.prefill.length) : move.text
@@ -66,10 +66,15 @@ export const REHEARSAL_MODELS = [
 
 // ---- details ----
 
-function needsTools(script: Script, missing: readonly string[]): Move {
+function needsTools(script: Script, missing: readonly string[], offered: readonly string[]): Move {
   return {
-    text: `The script "${script.name}" needs the tools ${missing.join(', ')}, which this client does not offer.`,
+    text: `The script "${script.name}" needs the tools ${missing.join(', ')}, which this client does not offer. ${instead(offered)}`,
   }
 }
+
+const instead = (offered: readonly string[]): string =>
+  offered.includes('bash')
+    ? 'A script that needs only bash: --model rehearsal/steps-8.'
+    : 'A script that needs no tools: --model rehearsal/echo.'
 
 const tokensOf = (text: string): number => Math.ceil(text.length / 4)

@@ -110,7 +110,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # A folder's own breakfall.toml may only set the model's name, [policy], [limits] and [box] env, because it comes with a clone.
 # Each key is also an environment variable ([model] baseUrl is BREAKFALL_MODEL_BASE_URL), each policy also a flag (--liveness-ms).
 
-[model]
+# [model]
 # baseUrl = "http://127.0.0.1:8080/v1"     # any server that speaks OpenAI chat completions or Responses, or Anthropic messages
 # name = "qwen3-coder"
 # api = "openai-chat"                      # or "openai-responses", "anthropic-messages"
@@ -122,7 +122,7 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # priceOut = 10
 # background = true                        # api "openai-responses": read on after a break; the provider stores the answers
 
-# Several providers at once: model = "cloud/gpt-5" in place of [model], [model] name = "cloud/gpt-5", or --model cloud/gpt-5.
+# Several providers at once: model = "cloud/gpt-5" above every [table] and without [model], or [model] name = "cloud/gpt-5", or --model cloud/gpt-5.
 # [providers.cloud]
 # baseUrl = "https://api.openai.com/v1"
 # apiKeyEnv = "WORK_OPENAI_KEY"            # or store the key: breakfall login cloud

@@ -46,7 +46,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const theirs = await interrupt.unlessInterrupted(findDaemon(config))
   const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
   if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
-  if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder)
+  if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder, prompt)
   const told = choice !== undefined && isReachable(choice) && !isContinuing(context) ? choice : undefined
   if (told !== undefined) out.say(`model: ${announced(told)}`)
   if (config.daemon.kind === 'local') grantFolders(context, folder) // also for a later daemon, if the turn parks
@@ -59,7 +59,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const keyFor = (turn: Turn): ProviderGiven | undefined => keyForTurn(turn, config)
   const adoption = new TurnAdoption(address, { find: () => daemon.address(), keyFor })
   const client = new DaemonClient(address, { locate: () => adoption.locate(), policy: RECONNECT_POLICY })
-  const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, folder))
+  const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, { folder, prompt }))
   const isNamed = modelFlag(options) !== undefined && prompt !== undefined // an unfinished turn keeps its model
   return await followTurn(
     {
@@ -118,11 +118,15 @@ const unsetWarnings = (names: readonly string[]): readonly string[] =>
   names.map((name) => `[box] passEnv names ${name}, which is not set here, so the box does not get it`)
 
 /** Without a model there is still the question whether the session exists: that error comes first. */
-async function refuseIfNothingToContinue(context: RunContext, folder: string): Promise<void> {
+async function refuseIfNothingToContinue(
+  context: RunContext,
+  folder: string,
+  prompt: string | undefined,
+): Promise<void> {
   const { viewer } = await findViewer(context.config, context.config.modelName ?? '')
   using closing = new DisposableStack()
   if (Symbol.dispose in viewer) closing.use(viewer)
-  await sessionToContinue(viewer, context, folder)
+  await sessionToContinue(viewer, context, { folder, prompt })
 }
 
 const announced = ({ name, baseUrl, origin }: ReachableModel): string =>

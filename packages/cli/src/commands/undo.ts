@@ -44,7 +44,9 @@ export function undoCommand(context: Context, options: UndoOptions, id: string |
     } catch (thrown) {
       if (isFault(thrown) && !context.out.json)
         for (const path of thrown.report.paths ?? []) context.out.say(`  conflict  ${printable(path)}`)
-      throw thrown
+      throw isFault(thrown) && thrown.category === 'checkpoint_conflict'
+        ? thrown.with({ message: { advice: CONFLICT_ADVICE } })
+        : thrown
     }
   })
 }
@@ -65,6 +67,9 @@ export function diffCommand(context: Context, options: DiffOptions, id: string |
 }
 
 // ---- details, in the order they are used above ----
+
+const CONFLICT_ADVICE =
+  'Restore only other files with --path FILE, or overwrite these with --force: a safety checkpoint keeps what is there now.'
 
 const MARKS = { added: 'A', changed: 'M', removed: 'D' } as const
 

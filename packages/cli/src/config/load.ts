@@ -66,6 +66,8 @@ function readLayer(file: string, isFolderFile: boolean): { text: string; values:
     values = withModelTable(parseToml(text))
   } catch (cause) {
     const line = cause instanceof TomlError ? cause.line : 1
+    if (isModelTwice(cause, text.split('\n')[line - 1] ?? ''))
+      throw configFault(`${file}:${line}: ${MODEL_TWICE}`, cause)
     const why =
       cause instanceof Error ? (cause.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '') : ''
     throw configFault(`${file}:${line}: not valid TOML: ${why}`, cause)
@@ -79,6 +81,12 @@ function readLayer(file: string, isFolderFile: boolean): { text: string; values:
   }
   return { text, values }
 }
+
+const MODEL_TWICE =
+  'model is set twice, as `model = …` and as `[model]`. Keep one of them: `[model] name = …` means the same as `model = …`'
+
+const isModelTwice = (cause: unknown, line: string): boolean =>
+  cause instanceof TomlError && /redefine/.test(cause.message) && /^\s*\[{0,2}\s*model\b/.test(line)
 
 /** `model = "provider/name"` is short for `[model] name = …`. */
 const withModelTable = (values: Table): Table =>

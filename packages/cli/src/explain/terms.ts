@@ -29,7 +29,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   running: 'a daemon is working on the turn',
   retrying: 'the last attempt failed; the next one follows after a wait',
   parked:
-    'the turn is saved and waits for something: a time, the network, the runner, credentials or disk space. It continues automatically under "breakfall up", at once with "breakfall resume ID", or in its folder with "breakfall run --continue"',
+    'the turn is saved and waits for something: a time, the network, the runner, credentials or disk space. It continues automatically under "breakfall up", unless it waits for credentials or other set-up; at once with "breakfall resume ID", or in its folder with "breakfall run --continue"',
   finished: 'the turn is done, and its answer is complete',
   failed: 'it ended with an error; a command: it exited with a code other than 0',
   cancelled: 'it was cancelled',

@@ -21,7 +21,7 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
   if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (category === 'approval_needed') return howToApprove(sessionId)
-  if (!isLive) return howToContinue(sessionId)
+  if (!isLive) return howToContinue(sessionId, category)
   if (category === 'model_auth_failed') return howToBringKey(sessionId)
   return `continues automatically; to retry now: breakfall resume ${sessionId}`
 }
@@ -38,13 +38,25 @@ const howToApprove = (sessionId: string): string =>
 const howToBringKey = (sessionId: string): string =>
   `to continue it with the key of your terminal: breakfall resume ${sessionId}; a changed key in the daemon's configuration (breakfall login) continues it automatically`
 
-export const howToContinue = (sessionId: string): string =>
-  `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}; breakfall up continues all unfinished turns`
+/** Without a daemon. Without a category, the turn was interrupted. */
+export function howToContinue(sessionId: string, category?: string): string {
+  const here = `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}`
+  return category !== undefined && needsPerson(category)
+    ? `${here}; under breakfall up: breakfall resume ${sessionId}`
+    : `${here}; breakfall up continues it automatically`
+}
 
 /** `2026-11-15 22:40:36 UTC`. */
 export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', ' ')} UTC`
 
 // ---- details ----
+
+/** A key was refused or the set-up is wrong: `up` cannot know when that has changed. A quota and a runner come back by themselves. */
+const needsPerson = (category: string): boolean =>
+  isFaultCategory(category) &&
+  FAULTS[category].class === 'needs_action' &&
+  category !== 'model_quota_exhausted' &&
+  category !== 'runner_not_available'
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   quota_exceeded: 'you to say whether it continues',

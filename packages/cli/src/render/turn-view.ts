@@ -9,6 +9,7 @@ import { duration } from '@breakfall/faults'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
+import { refusedLine } from './refused-names.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -44,8 +45,17 @@ export class TurnView {
   startedAt: string | undefined
   endedAt: string | undefined
 
-  /** `showsPrompts`: the reader did not type them. `holdsText`: what was shown cannot be taken back (I1). */
-  constructor(options: { readonly showsPrompts?: boolean; readonly holdsText?: boolean } = {}) {
+  readonly #allowed: readonly string[] | undefined
+
+  /** `showsPrompts`: the reader did not type them. `holdsText`: what was shown cannot be taken back (I1). `allowed`: what the box may reach. */
+  constructor(
+    options: {
+      readonly showsPrompts?: boolean
+      readonly holdsText?: boolean
+      readonly allowed?: readonly string[] | undefined
+    } = {},
+  ) {
+    this.#allowed = options.allowed
     this.#showsPrompts = options.showsPrompts ?? false
     this.#held = options.holdsText === true ? new HeldText() : undefined
   }
@@ -212,7 +222,11 @@ export class TurnView {
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
-    const output = this.#lastOutput(event.callId)
+    const refused = refusedLine(event.exit?.diagnostics ?? [], this.#allowed)
+    const output = [
+      ...this.#lastOutput(event.callId),
+      ...(refused === undefined ? [] : [this.#line('warn', `  └ ${refused}`)]),
+    ]
     switch (event.outcome) {
       case 'ok':
         return output

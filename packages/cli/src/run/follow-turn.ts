@@ -66,7 +66,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const started = await startTurn(input, session)
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
-  const view = new TurnView({ holdsText: !out.isTerminal })
+  const view = new TurnView({ holdsText: !out.isTerminal, allowed: allowedNames(input) })
   if (input.prompt === undefined) await replay(input, session, started, view)
   if (started.isTheirs) out.say(followingNotice(session.id))
   else input.interrupt.onCancel((reason) => input.client.cancel(started.turnId, reason)) // I2
@@ -81,6 +81,12 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
 }
 
 // ---- details, in the order they are used above ----
+
+/** What the box of a new session may reach. A continued one keeps its own, which is not known here. */
+function allowedNames({ session, create }: FollowInput): readonly string[] | undefined {
+  const network = create.box?.network
+  return session === undefined && typeof network === 'object' ? network.allow : undefined
+}
 
 const RELEASE_MS = 2_000
 

@@ -5,7 +5,7 @@ import type { Session, SessionCreate } from '@breakfall/wire'
 import { fullId } from '../sessions/ids.ts'
 import { boxToCreate } from './box.ts'
 import type { BroughtModel } from './brought-model.ts'
-import type { RunContext } from './options.ts'
+import type { RunContext, RunOptions } from './options.ts'
 
 export function sessionToCreate(
   context: RunContext,
@@ -27,11 +27,24 @@ export function sessionToCreate(
 /** The session to continue. Undefined if a new one is wanted. */
 export async function sessionToContinue(
   viewer: SessionViewer,
-  { options }: RunContext,
-  folder: string,
+  { options }: { readonly options: Pick<RunOptions, 'session' | 'continue'> },
+  { folder, prompt }: { readonly folder: string; readonly prompt: string | undefined },
 ): Promise<Session | undefined> {
-  const named = options.session === undefined ? undefined : await viewer.session(await fullId(viewer, options.session))
-  return named ?? (options.continue === true ? await lastSessionOf(viewer, folder) : undefined)
+  if (options.session !== undefined) return viewer.session(await fullId(viewer, options.session))
+  if (options.continue !== true) return undefined
+  return (
+    (prompt === undefined ? await unfinishedIn(viewer, folder) : undefined) ?? (await lastSessionOf(viewer, folder))
+  )
+}
+
+// ---- details, in the order they are used above ----
+
+const UNFINISHED = 'needs,parked,retrying,running,queued'
+
+/** Without a prompt, only an unfinished turn can continue: finished sessions of this folder, however new, are passed over. */
+async function unfinishedIn(viewer: SessionViewer, workspace: string): Promise<Session | undefined> {
+  const { sessions } = await viewer.sessionPage({ workspace, state: UNFINISHED })
+  return sessions.find(({ turnId }) => turnId !== null)
 }
 
 async function lastSessionOf(viewer: SessionViewer, folder: string): Promise<Session> {

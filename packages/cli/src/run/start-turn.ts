@@ -59,7 +59,7 @@ async function busyFault(fault: Fault, client: Client, sessionId: string): Promi
 function stateOf(turn: Turn): string {
   const { id, sessionId, state, parked } = turn
   if (parked !== null)
-    return `is parked, waiting ${waitsFor(parked)}, so the session takes no new prompt; ${howToContinue(sessionId)}`
+    return `is parked, waiting ${waitsFor(parked)}, so the session takes no new prompt; ${howToContinue(sessionId, parked.category)}`
   if (turn['live'] === false) return `is unfinished and no daemon is working on it; ${howToContinue(sessionId)}`
   return `is ${state}, so the session takes no new prompt yet; to follow it: breakfall run --session ${sessionId}, or breakfall tail ${id}`
 }

@@ -191,6 +191,11 @@ export class SessionLoader {
     if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
     for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
     for (const session of inherited) this.#engine.driveInherited(session) // I5
+    const waiting = inherited.filter(({ waitsForChange }) => waitsForChange).length
+    const recovered = rows.length - waiting
+    if (recovered > 0) this.#ports.log.info({ recovered }, 'continuing unfinished turns')
+    if (waiting > 0)
+      this.#ports.log.info({ waiting }, 'parked turns wait for a key or other set-up: breakfall resume ID')
     return rows.length
   }
 

@@ -71,7 +71,7 @@ export function networkDenied(allow: readonly string[], denied: readonly Denied[
   return {
     id: 'network_denied',
     rank: 'hint',
-    message: `this box may reach only ${allow.length === 0 ? 'nothing' : allow.join(', ')}; ${[...shown, ...more].join('; ')}`,
+    message: `this box may reach only ${allow.length === 0 ? 'nothing' : allow.map(withoutPrefix).join(', ')}; ${[...shown, ...more].join('; ')}`,
     advice: 'this is policy and not a fault: do not look for a way around it; ask the person to allow the name',
     retry: 'never',
     evidence: denied.slice(0, SHOWN_MAX).map(({ name, port }) => (port === null ? name : `${name}:${port}`)),
@@ -82,6 +82,9 @@ export function networkDenied(allow: readonly string[], denied: readonly Denied[
 // ---- details ----
 
 const SHOWN_MAX = 8
+
+/** People and models say `npm`. */
+const withoutPrefix = (name: string): string => name.replace(/^preset:/, '')
 
 const WHY: Readonly<Record<DenialReason, string>> = {
   not_allowed: '',
