@@ -57,12 +57,17 @@ export async function startAwayModel({ api, awayMs, moment, isStream }: AwayOpti
 async function startOnQuietPort(script: Script): Promise<ModelServer> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await startModelServer(script, { port: 16_384 + Math.floor(Math.random() * 16_384) })
+      return await startModelServer(script, { port: quietPort() })
     } catch (error) {
       if (tries === 20) throw error
     }
   }
 }
+
+/** Each process has its own ports and takes one after another: two tests side by side never have the same one. */
+const quietPort = (): number => 16_384 + ((process.pid * PORTS_OF_A_PROCESS + (taken++ % PORTS_OF_A_PROCESS)) % 16_384)
+const PORTS_OF_A_PROCESS = 64
+let taken = 0
 
 const STREAMED: Readonly<Record<ApiName, readonly Play[]>> = {
   'openai-chat': answer(...WORDS),

@@ -8,6 +8,7 @@ import { type Database, newDatabase } from '../../../../test/kit/postgres.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { optionsFor } from '../support/setup.ts'
 
@@ -27,7 +28,9 @@ test(
       text: 'done',
     })
     const { options, workspace } = await optionsFor(t, script)
-    const shared = { ...options, store: { url: database.url, name: 'a', leaseMs: 60_000 } }
+    const runner = await testRunner(t, { allowWorkspace: [workspace] }) // a daemon that shares its store starts none
+    const store = { url: database.url, name: 'a', leaseMs: 60_000 }
+    const shared = { ...options, store, runner: runner.config }
     const first = await spawnDaemon(shared)
     atEnd(t, () => first.kill('SIGKILL'))
     const { id } = await first.api.session({ box: { workspace } })
