@@ -31,6 +31,8 @@ export class PgHints implements Hints {
   #isListening = false
   #isClosed = false
   #lost = 0
+  /** Hints of ours that came back. */
+  #heard = 0
 
   constructor(url: string, me: string) {
     this.#me = me
@@ -133,8 +135,9 @@ export class PgHints implements Hints {
   #echo(): void {
     clearTimeout(this.#again)
     this.#again = undefined
+    const heard = this.#heard
     void this.#notify({ kind: 'echo' }).then((isSent) => {
-      if (!isSent) return
+      if (!isSent || this.#heard > heard) return // PostgreSQL delivers our own hint before it answers
       const timer = setTimeout(() => this.#fall(), ECHO_WAIT_MS)
       timer.unref()
       this.#echoes.push(timer)
@@ -159,6 +162,7 @@ export class PgHints implements Hints {
     if (from === this.#me) {
       if (hint.kind !== 'echo') return
       this.#isUp = true
+      this.#heard += 1
       for (const timer of this.#echoes.splice(0)) clearTimeout(timer)
       return
     }
