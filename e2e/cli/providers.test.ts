@@ -98,13 +98,16 @@ test(
   async () => {
     const answer: Play = ({ headers }) =>
       headers['authorization'] === `Bearer ${FIRST}` ? say('done') : json(401, { error: { message: 'no such key' } })
-    await using desk = await Desk.start([answer, answer, answer])
+    await using desk = await Desk.start([answer, answer, answer, answer])
     const daemon = desk.start(['up', '--json', '--port', '0', ...serverIsolation], { bare: true })
     await daemon.seen(({ event }) => event === 'listening')
     const run = checked(await whole(desk.begin(['go', '--model', 'any'], bare(desk.model.url, SECOND))))
     endedWith(run, 4, 'parked', 'model_auth_failed')
     assert.match(run.result.fault.error, /Set a valid key in OPENAI_API_KEY/)
     assert.doesNotMatch(run.stderr, /waiting for up to/)
+    const unset = checked(await whole(desk.begin(['go', '--model', 'any'], bare(desk.model.url, ''))))
+    endedWith(unset, 4, 'parked', 'model_auth_failed')
+    assert.match(unset.result.fault.error, /^The model provider needs a key, and OPENAI_API_KEY is not set\. /)
     const { sessionId } = run.result
     const again = await desk.command(['resume', sessionId], bare(desk.model.url, SECOND))
     assert.equal(again.code, 4, again.stderr)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
-import { refuseUnusable, unusable } from '../src/config/providers.ts'
+import { refuseUnusable, unsetKeyVariable, unusable } from '../src/config/providers.ts'
 import { noModelFault } from '../src/run/brought-model.ts'
 
 test('a key that no header can carry is refused by the name of its variable, and not shown', () => {
@@ -30,4 +30,13 @@ test('a model of an unknown provider names the providers that there are', () => 
   const { error } = noModelFault({ providers, loaded, modelName: 'nosuch/x' }, 'See the docs.')
   assert.match(error, /There is no provider "nosuch" for the model nosuch\/x, only local, cloud, and/)
   assert.match(error, /pass --model local\/x\. See the docs\.$/)
+})
+
+test('a variable that the configuration names for a key and that is not set is found before a request', () => {
+  const config = { model: { apiKeyEnv: 'MY_KEY' }, providers: { work: {} } }
+  const unset = (provider: string, apiKeyVariable: string, apiKey?: string): string | undefined =>
+    unsetKeyVariable({ provider, apiKey, apiKeyVariable }, config)
+  assert.equal(unset('default', 'MY_KEY'), 'MY_KEY')
+  assert.equal(unset('default', 'MY_KEY', 'k'), undefined, 'it is set, or a key is stored')
+  assert.equal(unset('work', 'OPENAI_API_KEY'), undefined, 'a server of your own may need no key')
 })

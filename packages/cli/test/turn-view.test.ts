@@ -192,3 +192,15 @@ test('a name that the box may not reach is told with the flag that allows it', (
   assert.equal(told([], 'x, because it has no address', ['example.com']), '  └ x, because it has no address\n')
   assert.equal(told([], 'x', ['192.0.2.1:443']), '  └ x\n')
 })
+
+test('a line of output that comes in pieces is one line, and ends with its call or its stream', () => {
+  const view = new TurnView()
+  const output = (text: string, stream = 'stdout'): string =>
+    words(view, { type: 'tool-output', callId: 'c', stream, text, execSeq: 1 })
+  words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'bash', arguments: { command: 'x' }, execId: 'e' })
+  assert.equal(output('ab'), '')
+  assert.equal(output('cd\n\nef'), '  │ abcd\n  │ \n')
+  assert.equal(output('oh\n', 'stderr'), '  │ ef\n  │ oh\n')
+  assert.equal(output('g'), '')
+  assert.equal(words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: 'no' }), '  │ g\n  └ no\n')
+})

@@ -5,6 +5,7 @@ import type { ProviderGiven, Turn } from '@breakfall/wire'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
 import { findDaemon, findViewer, type FoundDaemon, oneShotClient } from '../daemon/find.ts'
+import { unsetKeyVariable } from '../config/providers.ts'
 import { NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
 import { firstListedModel, listModels } from '../model/list.ts'
@@ -49,6 +50,8 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder, prompt)
   const told = choice !== undefined && isReachable(choice) && !isContinuing(context) ? choice : undefined
   if (told !== undefined) out.say(`model: ${announced(told)}`)
+  const unsetKey = told === undefined || theirs !== undefined ? undefined : unsetKeyVariable(told, config.loaded.config)
+  if (unsetKey !== undefined) out.say(out.styleErr('yellow', `warning: ${unsetKey} is not set, so no key is sent`))
   if (config.daemon.kind === 'local') grantFolders(context, folder) // also for a later daemon, if the turn parks
   await using daemon = new RunDaemon({
     place: config,

@@ -111,6 +111,15 @@ export function aboutKey({ apiKey, apiKeyVariable, isKeyStored }: Key): string {
   return apiKeyVariable === undefined ? 'without a key' : `without a key: ${apiKeyVariable} is not set`
 }
 
+/** The variable that the configuration names for a model's key, if it is not set and no key is stored. */
+export function unsetKeyVariable(
+  { provider, apiKey, apiKeyVariable }: KeySource & { readonly provider: string },
+  { model, providers = {} }: Config,
+): string | undefined {
+  const named = (provider === 'default' ? model : providers[provider])?.apiKeyEnv
+  return apiKey === undefined && named === apiKeyVariable ? named : undefined
+}
+
 // ---- details, in the order they are used above ----
 
 type ProviderTable = NonNullable<Config['providers']>[string]

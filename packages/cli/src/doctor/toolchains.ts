@@ -108,6 +108,16 @@ type Outcome =
   | { readonly version: string; readonly why?: undefined }
   | { readonly version?: undefined; readonly why: string }
 
+/** The version in the line that names the program, else in the first line with one. A JVM's log lines (`[0.001s][warning]…`) have none. Pure. */
+export function versionIn(text: string, program: string): string {
+  const names = program === 'mvn' ? 'maven' : program.replace(/3$/, '')
+  const lines = text.split('\n').filter((line) => VERSION.test(line) && !/^\s*\[\d+\.\d+s\]/.test(line))
+  const line = lines.find((one) => one.toLowerCase().includes(names)) ?? lines[0] ?? ''
+  return VERSION.exec(line)?.[0] ?? ''
+}
+
+const VERSION = /\d+(?:\.\d+)+/
+
 async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool): Promise<Outcome> {
   try {
     const { execId } = await client.startExec(box.id, { command: [...command], timeoutMs: TOOL_MS, merge: true })
@@ -115,7 +125,7 @@ async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool)
     for await (const event of client.execEvents(box.id, execId)) {
       if (event.type === 'stdout') text = (text + (event.data ?? '')).slice(-8_000)
       if (event.type !== 'exit') continue
-      if (event.cause === 'exited' && event.code === 0) return { version: /\d+(?:\.\d+)+/.exec(text)?.[0] ?? '' }
+      if (event.cause === 'exited' && event.code === 0) return { version: versionIn(text, command[0]) }
       const lines = text.trim().split('\n')
       const last = (lines.find((line) => /error|exception|not found|no such/i.test(line)) ?? lines.at(-1))
         ?.trim()

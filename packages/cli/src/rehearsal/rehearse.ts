@@ -38,6 +38,7 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
         interrupt,
         isLasting: () => false,
         onEvent: (event) => rehearsal.onEvent(event),
+        saysInstructions: false, // a scripted model reads none
         resultFields: { rehearsal: true },
       },
       out,

@@ -21,6 +21,7 @@ export type Segment = {
 export type Survived = { readonly category: string; readonly what: string; readonly how: string }
 
 const OUTPUT_LINES_MAX = 12 // of a tool's output: the first lines, and the last
+const LINE_CHARS_MAX = 400
 
 export class TurnView {
   readonly survived: Survived[] = []
@@ -33,6 +34,8 @@ export class TurnView {
   #parkedWith: SessionEventOf<'parked'>['fault'] | undefined
   #outputLines = 0
   #lastLines: string[] = []
+  /** The last line of the output, as long as it has no end. */
+  #openLine: SessionEventOf<'tool-output'> | undefined
   /** By call: which output is which, because calls are announced together and run one after another. */
   readonly #execIds = new Map<string, string>()
   /** Turns whose prompt was shown when they were queued. */
@@ -61,8 +64,9 @@ export class TurnView {
   }
 
   show(event: SessionEvent): readonly Segment[] {
+    const rest = continues(this.#openLine, event) ? [] : this.#endLine()
     const final = this.#held?.release(event) ?? []
-    return [...final.map((delta) => this.#delta(delta)), ...this.#shown(event)]
+    return [...rest, ...final.map((delta) => this.#delta(delta)), ...this.#shown(event)]
   }
 
   #shown(event: SessionEvent): readonly Segment[] {
@@ -89,7 +93,7 @@ export class TurnView {
       case 'tool-call':
         return this.#toolCall(event)
       case 'tool-output':
-        return event.text === '' ? [] : this.#toolOutput(event.text)
+        return this.#toolOutput(event)
       case 'tool-result':
         return this.#toolResult(event)
       case 'retry':
@@ -187,9 +191,23 @@ export class TurnView {
     return this.#showsPrompts && event.tool === 'bash' ? [call, this.#line('dim', `  exec ${event.execId}`)] : [call]
   }
 
+  /** Output comes in pieces that may end within a line. Such a line waits for its end, or for another event. */
+  #toolOutput(event: SessionEventOf<'tool-output'>): readonly Segment[] {
+    const lines = ((this.#openLine?.text ?? '') + event.text).split('\n')
+    const open = lines.pop() ?? ''
+    this.#openLine = open === '' ? undefined : { ...event, text: open.slice(0, LINE_CHARS_MAX) } // more is never shown
+    return this.#outputShown(lines)
+  }
+
+  #endLine(): readonly Segment[] {
+    const open = this.#openLine
+    this.#openLine = undefined
+    return open === undefined ? [] : this.#outputShown([open.text])
+  }
+
   /** Shows the first lines as they come, and the last ones when the tool has ended. */
-  #toolOutput(text: string): readonly Segment[] {
-    const lines = text.replace(/\n$/, '').split('\n')
+  #outputShown(lines: readonly string[]): readonly Segment[] {
+    if (lines.length === 0) return []
     const room = Math.max(0, OUTPUT_LINES_MAX - this.#outputLines)
     const isFirstCut = room < lines.length && this.#outputLines <= OUTPUT_LINES_MAX
     this.#outputLines += lines.length
@@ -214,7 +232,7 @@ export class TurnView {
   }
 
   #outputLine(line: string): Segment {
-    return this.#line('dim', `  │ ${line.slice(0, 400)}`)
+    return this.#line('dim', `  │ ${line.slice(0, LINE_CHARS_MAX)}`)
   }
 
   // A result is not progress yet: a call that a fault ends gets one, too. The next step or call is.
@@ -270,6 +288,12 @@ export class TurnView {
 }
 
 // ---- details ----
+
+/** An event that only the status line shows ends no line of output. */
+function continues(open: SessionEventOf<'tool-output'> | undefined, event: SessionEvent): boolean {
+  if (event.type === 'model-server' || (event.type === 'retry' && event.free === true)) return true
+  return event.type === 'tool-output' && event.callId === open?.callId && event.stream === open.stream
+}
 
 type RetryAction = SessionEventOf<'retry'>['action']
 

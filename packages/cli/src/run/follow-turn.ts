@@ -53,6 +53,8 @@ export type FollowInput = {
   readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
+  /** Names the project's files that go to the model. Default: true. */
+  readonly saysInstructions?: boolean | undefined
   /** More fields of the result line. */
   readonly resultFields?: Readonly<Record<string, unknown>> | undefined
 }
@@ -133,7 +135,7 @@ async function follow(
     input.onEvent?.(event)
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
-    if (event.type === 'turn-start' && !out.json) sayInstructions(event, out)
+    if (event.type === 'turn-start' && !out.json && input.saysInstructions !== false) sayInstructions(event, out)
     const segments = view.show(event)
     if (!out.json) showEvent(event, segments, status, out)
     if (event.type === 'parked' && (await isBroughtBack(input, event))) continue

@@ -251,7 +251,7 @@ export async function failed(
 ): Promise<Performed> {
   await writer.flush()
   if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
-  const fault = withKeyAdvice((await served?.judge(seen)) ?? seen, keyVariable)
+  const fault = withKeyAdvice((await served?.judge(seen)) ?? seen, keyVariable, target.request.apiKey !== undefined)
   const turn = session.currentTurn
   const ladder = {
     policy: session.policy,
@@ -279,7 +279,10 @@ export async function failed(
 }
 
 /** A server that refuses the key does not know its origin. */
-function withKeyAdvice(fault: Fault, variable: string | undefined): Fault {
+function withKeyAdvice(fault: Fault, variable: string | undefined, hasKey: boolean): Fault {
   const isKnown = fault.category !== 'model_auth_failed' || fault.report.reason !== undefined || variable === undefined
-  return isKnown ? fault : fault.with({ message: { advice: `Set a valid key in ${variable}.` } })
+  if (isKnown) return fault
+  if (hasKey) return fault.with({ message: { advice: `Set a valid key in ${variable}.` } })
+  const happened = `The model provider needs a key, and ${variable} is not set.`
+  return fault.with({ message: { happened, advice: `Set ${variable}, or store a key: breakfall login.` } })
 }
