@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { badServer } from '../../packages/daemon/test/support/mcp.ts'
 import { ask, say } from '../answers.ts'
 import { hasTerminals, isolation } from '../breakfall.ts'
@@ -31,6 +31,57 @@ test('without a daemon, a broken server holds up neither the list nor another se
   const missing = await desk.command(['mcp', 'tools', 'nobody'])
   assert.match(missing.stderr, /No MCP server is called nobody/)
 })
+
+test(
+  'without a daemon, the list waits for a server that npx may be downloading, and shows the others at once',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const late = badServer(desk.folder, 'late')
+    const { command, args } = late.config
+    const npx = desk.write('npx', `#!/bin/sh\nexec ${[command, ...args].map((word) => `'${word}'`).join(' ')}\n`, 0o755)
+    const broken = { command: 'sh', args: ['-c', 'echo boom >&2; exit 3'] }
+    desk.config(`${table('late', { command: npx, args: [] })}startMs = 120000\n${table('broken', broken)}`)
+    const list = desk.start(['mcp', 'list'])
+    await list.line((line) => line.includes('it exited with code 3; its last line was: boom'))
+    await eventually('the notice', () =>
+      list.stderr.includes('late is starting (npx may be downloading); waiting up to'),
+    )
+    late.open()
+    const { code, lines } = await list.ended
+    assert.match(lines.join('\n'), /^late +ready +2 tools/m)
+    assert.deepEqual([code, late.ran('start')], [0, 1], 'it was not started twice')
+  },
+)
+
+test(
+  'a server that cannot start: tools and call end alike, with a daemon or without; a run and the doctor name it',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([say('all done')])
+    const line =
+      "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /h/.npm/_npx/0a1b/node_modules/x/i.js"
+    const stderr = `process.stderr.write(${JSON.stringify(`${line}\n`)}); process.exitCode = 1`
+    desk.config(table('bad', { command: process.execPath, args: ['-e', stderr] }))
+    const doctor = await desk.command(['doctor'])
+    assert.match(doctor.lines.join('\n'), /bad: configured \(.*\), not started here/)
+    const why = /an npx download is incomplete; remove its folder and try again \(\/h\/\.npm\/_npx\/0a1b\)/
+    const endAlike = async (): Promise<void> => {
+      const tools = await desk.command(['mcp', 'tools', 'bad'])
+      const call = await desk.command(['mcp', 'call', 'bad', 'act'])
+      assert.match(tools.stderr, why)
+      assert.deepEqual([tools.code, tools.stderr], [call.code, call.stderr])
+      assert.notEqual(tools.code, 0)
+    }
+    await endAlike()
+    const up = desk.start(['up', '--json', '--port', '0', ...serverIsolation])
+    await up.listening()
+    const run = await desk.command(['run', 'go', ...isolation])
+    assert.equal(run.code, 0, run.stderr)
+    assert.match(run.stderr, /^mcp: bad is not ready; its tools are missing: The MCP server bad failed \(an npx/m)
+    await endAlike()
+  },
+)
 
 test('nothing that a server says reaches a terminal raw: names, descriptions, results, log lines', LIMIT, async () => {
   await using desk = await Desk.start()

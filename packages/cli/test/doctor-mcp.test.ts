@@ -36,5 +36,6 @@ test('without a daemon, the doctor looks for the command and for the variables',
     findings.map(({ verdict }) => verdict),
     ['bad', 'ok', 'warn'],
   )
+  assert.equal(findings[1]?.found, 'here: configured (sh), not started here; "breakfall mcp list" tries it')
   assert.equal(findings[2]?.fix, 'set WEB_TOKEN')
 })

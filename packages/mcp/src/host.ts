@@ -81,12 +81,12 @@ export class McpHost {
     return offering ?? this.#servers.get(serverIn(tool) ?? '')
   }
 
-  /** Returns when every server is ready or has failed, at the latest after `graceMs`. */
+  /** Returns when every server is ready, has failed or keeps failing to start, at the latest after `graceMs`. */
   async settled(graceMs: number): Promise<void> {
     const waiting = this.servers.filter(({ state }) => state === 'starting' || state === 'restarting')
     if (waiting.length === 0) return
     const limit = AbortSignal.timeout(graceMs)
-    await Promise.all(waiting.map((server) => server.settled(limit)))
+    await Promise.all(waiting.map((server) => server.started(limit)))
   }
 
   async stop(): Promise<void> {

@@ -17,7 +17,7 @@ import { messageOf } from './call-end.ts'
 import { dice, isoNow, systemNow } from './clock.ts'
 import { Connection } from './connection.ts'
 import { Bearer } from './login/bearer.ts'
-import { type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
+import { FAILED_STARTS_MAX, type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
 import type { LinkOptions } from './stdio-link.ts'
 import { Tap } from './tap.ts'
 
@@ -30,6 +30,8 @@ export class HttpLink implements Link {
   #state: McpState = 'starting'
   #since = isoNow()
   #fault: Fault | null = null
+  /** In a row, since the last connection. */
+  #failedStarts = 0
   #life = new AbortController()
   #loop: Promise<void> | undefined
 
@@ -58,6 +60,7 @@ export class HttpLink implements Link {
   }
 
   start(): void {
+    this.#failedStarts = 0
     this.#life = new AbortController()
     this.#connect()
   }
@@ -75,6 +78,13 @@ export class HttpLink implements Link {
       () => (this.connection !== undefined || this.fault !== null || this.#state === 'failed' ? true : undefined),
       signal,
     )
+  }
+
+  started(signal: AbortSignal): Promise<true> {
+    return this.#waiters.until(() => {
+      const isDown = this.#state === 'failed' || this.#failedStarts >= FAILED_STARTS_MAX
+      return this.#connection !== undefined || isDown ? true : undefined
+    }, signal)
   }
 
   async broken(connection: Connection, fault: Fault): Promise<Fault> {
@@ -132,10 +142,12 @@ export class HttpLink implements Link {
         if (signal.aborted) return await connection.close()
         this.#connection = connection
         this.#fault = null
+        this.#failedStarts = 0
         return this.#set('ready')
       } catch (thrown) {
         if (signal.aborted) return
         this.#fault = this.#faultOf(thrown)
+        this.#failedStarts += 1
         this.#log.add(this.#fault.error)
         const situation = { at: 'call', attempt, awayMs: systemNow() - startedAt, dice: dice() } as const
         const policy = {

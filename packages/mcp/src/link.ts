@@ -23,6 +23,11 @@ export type Link = {
   connected(signal: AbortSignal): Promise<Connection>
   /** Resolves when the first start has succeeded or failed. Rejects if the signal fires. */
   tried(signal: AbortSignal): Promise<true>
+  /**
+   * Resolves when it is ready, has failed, or keeps failing to start. Rejects if the signal fires. One failed start is not enough:
+   * the next one may use the other handshake.
+   */
+  started(signal: AbortSignal): Promise<true>
   /** This connection failed in a call. Resolves with a better reason, if there is one. */
   broken(connection: Connection, fault: Fault): Promise<Fault>
   restart(): Promise<void>
@@ -30,6 +35,9 @@ export type Link = {
 }
 
 export const LOG_LINES_MAX = 200
+
+/** A server that fails so many starts in a row is down: a turn does not wait for its next one. */
+export const FAILED_STARTS_MAX = 2
 
 /** The last lines, bounded. */
 export class LogTail {

@@ -102,7 +102,19 @@ export class McpServer {
       idempotent: tool.isIdempotent,
       trusted: tool.isTrusted,
     }))
-    return { ...this.status, offered, refused: this.#refused, log: this.log }
+    const { fault } = this
+    return {
+      ...this.status,
+      offered,
+      refused: this.#refused,
+      log: this.log,
+      ...(fault === null ? {} : { fault: fault.report }),
+    }
+  }
+
+  /** How long a start may take. */
+  get startMs(): number {
+    return this.config.startMs ?? this.#limits.startMs
   }
 
   get log(): readonly string[] {
@@ -114,6 +126,11 @@ export class McpServer {
     const { state, fault } = this.#link
     if (state === 'ready') return null
     return state === 'starting' ? 'it is still starting' : (fault?.error ?? `it is ${state}`)
+  }
+
+  /** Why it takes no calls now, or null if it is ready. */
+  get fault(): Fault | null {
+    return this.state === 'ready' ? null : this.#notReady()
   }
 
   get state(): McpState {
@@ -140,6 +157,11 @@ export class McpServer {
   /** Returns when its first start has succeeded or failed, or when the signal fires. */
   async tried(signal: AbortSignal): Promise<void> {
     await this.#link.tried(signal).catch(() => undefined) // the status says which
+  }
+
+  /** Returns when it is ready, has failed or keeps failing to start, or when the signal fires. */
+  async started(signal: AbortSignal): Promise<void> {
+    await this.#link.started(signal).catch(() => undefined) // the status says which
   }
 
   async call(request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
@@ -181,10 +203,15 @@ export class McpServer {
       return await this.#link.connected(AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
     } catch (thrown) {
       if (isFault(thrown)) return thrown
-      const detail = this.#link.state === 'starting' ? 'it is still starting' : 'it is restarting'
-      const category = this.config.url === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
-      return this.#link.fault ?? new Fault(category, { facts: { name: this.name, detail } })
+      return this.#notReady()
     }
+  }
+
+  #notReady(): Fault {
+    const { state, fault } = this.#link
+    const category = this.config.url === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
+    const detail = state === 'starting' ? 'it is still starting' : 'it is restarting'
+    return fault ?? new Fault(category, { facts: { name: this.name, detail } })
   }
 
   async #callOn(connection: Connection, request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {

@@ -7,7 +7,7 @@
  * I4  Only the supervisor says that a start took too long, and a write that fails is explained by the exit that follows it.
  */
 import type { Fault } from '@breakfall/faults'
-import { type ChildEvent, supervise, type Supervised, within } from '@breakfall/supervisor'
+import { type ChildEvent, type ExitReport, supervise, type Supervised, within } from '@breakfall/supervisor'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'
@@ -15,7 +15,7 @@ import type { McpLimits, McpServerConfig } from './config.ts'
 import { Connection } from './connection.ts'
 import { environmentFor } from './environment.ts'
 import type { Eras } from './eras.ts'
-import { type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
+import { FAILED_STARTS_MAX, type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
 import { Pipe } from './pipe.ts'
 import { endFault, endReason, type RunEnd } from './run-end.ts'
 import { StdioTap } from './tap.ts'
@@ -52,6 +52,8 @@ export class StdioLink implements Link {
   /** What the next start assumes, if nothing is known about the server. */
   #guess: PriorDiscovery | undefined
   #failedHandshakes = 0
+  /** In a row. */
+  #failedStarts = 0
   #isStopped = false
   #state: McpState = 'starting'
   #since = isoNow()
@@ -124,6 +126,7 @@ export class StdioLink implements Link {
 
   start(): void {
     this.#isStopped = false
+    this.#failedStarts = 0
     this.#child.start().catch(() => undefined) // its state and its log say why; the supervisor goes on
   }
 
@@ -140,6 +143,13 @@ export class StdioLink implements Link {
       () => (this.connection !== undefined || this.fault !== null || this.#state === 'failed' ? true : undefined),
       signal,
     )
+  }
+
+  started(signal: AbortSignal): Promise<true> {
+    return this.#waiters.until(() => {
+      const isDown = this.#state === 'failed' || this.#failedStarts >= FAILED_STARTS_MAX
+      return this.connection !== undefined || isDown ? true : undefined
+    }, signal)
   }
 
   async broken(connection: Connection, fault: Fault): Promise<Fault> {
@@ -159,6 +169,7 @@ export class StdioLink implements Link {
 
   async restart(): Promise<void> {
     this.#isStopped = false
+    this.#failedStarts = 0
     this.#set('restarting')
     await this.#child.restart()
   }
@@ -239,11 +250,13 @@ export class StdioLink implements Link {
       void this.#connection?.close()
       this.#connection = undefined
     }
+    if (event.type === 'exit' && !event.report.expected) this.#failedStarts += failedStarts(event.report)
     if (event.type !== 'state') return
     switch (event.state.status) {
       case 'ready':
       case 'busy':
         this.#wasReady = true
+        this.#failedStarts = 0
         this.#set('ready')
         break
       case 'given_up':
@@ -274,6 +287,12 @@ export class StdioLink implements Link {
   #asMcp(fault?: Fault): Fault {
     return endFault(this.#options.name, this.#end, this.#startMs, fault)
   }
+}
+
+/** A server that stayed silent was given all the time that a start may take: once is enough. */
+function failedStarts({ phase, endedBy }: ExitReport): number {
+  if (endedBy === 'start_limit') return FAILED_STARTS_MAX
+  return phase === 'spawn' || phase === 'starting' ? 1 : 0
 }
 
 const EXIT_MS = 2_000 // from a failed write or a closed pipe to the report of the exit

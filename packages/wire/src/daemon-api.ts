@@ -309,6 +309,7 @@ export const mcpDetailSchema = record({
   offered: z.array(mcpToolSchema).readonly(),
   refused: z.array(record({ tool: z.string(), because: z.string() })).readonly(),
   log: z.array(z.string()).readonly().describe('its last lines besides the protocol'),
+  fault: faultReportSchema.optional().describe('why it takes no calls now'),
 })
 export type McpDetail = z.infer<typeof mcpDetailSchema>
 export const mcpRestartSchema = body({})

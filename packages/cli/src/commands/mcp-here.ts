@@ -1,28 +1,41 @@
 /**
  * MCP servers without a daemon: they run in this process, for one command.
  *
- * I1  A command starts only the server that it needs. The list starts all of them, and a slow or broken server does not block it.
+ * I1  A command starts only the server that it needs. The list starts all of them, and reports each once its state is known.
+ * I2  A server that is starting has all of its `startMs`: npx leaves a broken cache if it is killed in the middle of a download.
+ *     A server whose start has failed is stopped before its next one.
  */
 import { randomUUID } from 'node:crypto'
-import { Fault } from '@breakfall/faults'
+import { basename } from 'node:path'
+import { duration, Fault } from '@breakfall/faults'
 import type { McpServer, McpServerConfig } from '@breakfall/mcp'
 import type { McpCalled, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 
 type Config = Context['config']
 
-const START_MS = 60_000
-const LIST_MS = 5_000 // as long as a turn waits
+const QUIET_MS = 2_000 // most servers are ready by then
+const MARGIN_MS = 10_000 // from the end of `startMs` to the report that the server has ended
 
-/** Each server's state after its first attempt to start, or when the time is up. */
-export async function listedHere({ stateDir, outside }: Config): Promise<McpList> {
+type McpStatus = McpList['servers'][number]
+
+/** Reports each server's state after its first attempt to start. */
+export async function listedHere(
+  { stateDir, outside }: Config,
+  report: { readonly onKnown: (status: McpStatus) => void; readonly onWaiting: (sentence: string) => void },
+): Promise<void> {
   const { McpHost } = await import('@breakfall/mcp')
   const host = new McpHost({ stateDir })
+  const listed = async (server: McpServer): Promise<void> => {
+    const notice = setTimeout(() => report.onWaiting(waitingFor(server)), QUIET_MS)
+    await server.tried(AbortSignal.timeout(server.startMs + MARGIN_MS)) // I2
+    clearTimeout(notice)
+    report.onKnown(server.status)
+    await server.stop()
+  }
   try {
     host.configure(outside.mcp)
-    const limit = AbortSignal.timeout(LIST_MS)
-    await Promise.all(host.servers.map((server) => server.tried(limit)))
-    return { servers: [...host.statuses] }
+    await Promise.all(host.servers.map(listed))
   } finally {
     await host.stop()
   }
@@ -38,9 +51,9 @@ export async function withServer<T>(
   const host = new McpHost({ stateDir })
   try {
     host.configure({ [name]: config }) // I1
-    await Promise.all(host.servers.map((server) => server.tried(AbortSignal.timeout(config.startMs ?? START_MS))))
     const [server] = host.servers
     if (server === undefined) throw new Fault('not_found', { facts: { name: `MCP server ${name}` } })
+    await server.started(AbortSignal.timeout(2 * server.startMs + MARGIN_MS)) // I2
     return await act(server)
   } finally {
     await host.stop()
@@ -56,10 +69,22 @@ export function configOf(servers: Config['outside']['mcp'], name: string): McpSe
 }
 
 export async function calledHere(server: McpServer, tool: string, given: Record<string, unknown>): Promise<McpCalled> {
+  if (server.fault !== null) throw server.fault
   const known = server.tools.find((entry) => entry.tool === tool || entry.name === tool)
   const request = { tool: known?.name ?? tool, arguments: given, key: randomUUID() }
-  const end = await server.call(request, { signal: new AbortController().signal, waitMs: START_MS })
+  const end = await server.call(request, { signal: new AbortController().signal, waitMs: server.startMs })
   if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
   if (end.kind === 'lost' || end.kind === 'refused') throw end.fault
   return { outcome: 'cancelled', text: 'Cancelled.' }
 }
+
+// ---- details ----
+
+function waitingFor({ name, startMs, config: { command = '' } }: McpServer): string {
+  const launcher = basename(command).replace(/\.cmd$/, '')
+  const why = LAUNCHERS.has(launcher) ? ` (${launcher} may be downloading)` : ''
+  return `${name} is starting${why}; waiting up to ${duration(startMs)}`
+}
+
+/** These download a server before they start it. */
+const LAUNCHERS = new Set(['npx', 'npm', 'pnpm', 'pnpx', 'yarn', 'bunx', 'uv', 'uvx', 'pipx', 'docker', 'podman'])

@@ -1,6 +1,6 @@
 /** `breakfall mcp`: the servers of tools, as the running daemon has them, or started here for one command. */
-import { Fault } from '@breakfall/faults'
-import type { McpDetail } from '@breakfall/wire'
+import { Fault, faultFrom } from '@breakfall/faults'
+import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
 import { printable } from '../render/printable.ts'
@@ -8,21 +8,22 @@ import { calledHere, listedHere, withServer } from './mcp-here.ts'
 
 export async function mcpList({ config, out }: Context): Promise<void> {
   const daemon = await findDaemon(config)
-  const { servers } = daemon === undefined ? await listedHere(config) : await oneShotClient(daemon.address).mcpServers()
-  if (out.json) {
-    for (const server of servers) out.data(server)
-    return out.result({ outcome: 'finished', servers: servers.length })
+  let servers = 0
+  const onKnown = (server: McpList['servers'][number]): void => {
+    servers += 1
+    if (out.json) out.data(server)
+    else for (const line of serverLines(server)) out.line(line)
   }
-  if (servers.length === 0) out.line('no MCP server is configured; see docs/how-to/mcp.md')
-  for (const { name, state, era, tools, since, error } of servers) {
-    out.line(`${name.padEnd(20)} ${state.padEnd(10)} ${String(tools).padStart(3)} tools  ${era ?? '-'}  since ${since}`)
-    if (error !== undefined) out.line(`  ${printable(error)}`)
-  }
+  if (daemon === undefined) await listedHere(config, { onKnown, onWaiting: (sentence) => out.say(sentence) })
+  else for (const server of (await oneShotClient(daemon.address).mcpServers()).servers) onKnown(server)
+  if (out.json) return out.result({ outcome: 'finished', servers })
+  if (servers === 0) out.line('no MCP server is configured; see docs/how-to/mcp.md')
 }
 
 export async function mcpTools(context: Context, name: string): Promise<void> {
   const { out } = context
-  const { offered, refused } = await detail(context, name)
+  const { offered, refused, fault } = await detail(context, name)
+  if (fault !== undefined && offered.length === 0) throw faultFrom(fault)
   if (out.json) return out.result({ outcome: 'finished', tools: offered, refused })
   for (const tool of offered) {
     const hints = [tool.readOnly ? 'read-only' : '', tool.idempotent ? 'idempotent' : ''].filter((hint) => hint !== '')
@@ -62,6 +63,12 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 }
 
 // ---- details ----
+
+function serverLines({ name, state, era, tools, since, error }: McpList['servers'][number]): readonly string[] {
+  const counts = `${String(tools).padStart(3)} tools  ${era ?? '-'}  since ${since}`
+  const why = error === undefined ? [] : [`  ${printable(error)}`]
+  return [`${name.padEnd(20)} ${state.padEnd(10)} ${counts}`, ...why]
+}
 
 async function detail({ config }: Context, name: string): Promise<McpDetail> {
   const daemon = await findDaemon(config)

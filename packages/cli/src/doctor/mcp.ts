@@ -27,12 +27,12 @@ export async function checkMcp(
     if (missing.length > 0) {
       const fix = `set ${missing.join(', ')}`
       findings.push({ check: 'mcp', verdict: 'warn', found: `${name}: a header has no value`, fix })
-    } else if (command === undefined) findings.push({ check: 'mcp', verdict: 'ok', found: `${name}: ${url ?? ''}` })
+    } else if (command === undefined) findings.push(notStarted(name, url ?? ''))
     else {
       const failure = await preflight({ command, cwd: cwd ?? process.cwd(), env })
       findings.push(
         failure === undefined
-          ? { check: 'mcp', verdict: 'ok', found: `${name}: ${command}` }
+          ? notStarted(name, command)
           : { check: 'mcp', verdict: 'bad', found: `${name}: ${failure.detail}`, fix: `correct [mcp.${name}] command` },
       )
     }
@@ -41,6 +41,13 @@ export async function checkMcp(
 }
 
 // ---- details ----
+
+/** Nothing is known about it but its configuration. */
+const notStarted = (name: string, what: string): Finding => ({
+  check: 'mcp',
+  verdict: 'ok',
+  found: `${name}: configured (${what}), not started here; "breakfall mcp list" tries it`,
+})
 
 function stateFinding({ name, state, tools, era, error }: McpStatus): Finding {
   const found = `${name}: ${state}`

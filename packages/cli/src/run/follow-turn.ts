@@ -136,6 +136,7 @@ async function follow(
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
     if (event.type === 'turn-start' && !out.json && input.saysInstructions !== false) sayInstructions(event, out)
+    if (event.type === 'turn-start' && !out.json) sayMissingTools(event, out)
     const segments = view.show(event)
     if (!out.json) showEvent(event, segments, status, out)
     if (event.type === 'parked' && (await isBroughtBack(input, event))) continue
@@ -154,6 +155,11 @@ async function follow(
 function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Output): void {
   const line = instructionsLine(instructions)
   if (line !== undefined) out.say(line)
+}
+
+function sayMissingTools({ missingTools = [] }: SessionEventOf<'turn-start'>, out: Output): void {
+  for (const { server, because } of missingTools)
+    out.say(`mcp: ${server} is not ready; its tools are missing: ${because}`)
 }
 
 /** The daemon restarted and forgot the key: this run brings it again, and the turn continues. */

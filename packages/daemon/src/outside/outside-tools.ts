@@ -90,7 +90,7 @@ export class OutsideTools {
     })
   }
 
-  /** Returns when every server is ready or has failed, at the latest after `graceMs`. */
+  /** Returns when every server is ready, has failed or keeps failing to start, at the latest after `graceMs`. */
   async settled(graceMs: number): Promise<void> {
     if (this.#loading !== undefined) await this.#loading
     await this.#host?.settled(graceMs)

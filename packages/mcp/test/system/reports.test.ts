@@ -7,10 +7,15 @@ import { McpHost, type McpServerConfig, type McpServer } from '../../src/index.t
 
 const LIMIT = { timeout: 60_000, concurrency: false }
 
-function start(t: TestContext, config: McpServerConfig): McpServer {
+function startHost(t: TestContext, config: McpServerConfig): McpHost {
   const host = new McpHost()
   atEnd(t, () => host.stop())
   host.configure({ s: config })
+  return host
+}
+
+function start(t: TestContext, config: McpServerConfig): McpServer {
+  const host = startHost(t, config)
   const server = host.server('s')
   assert.ok(server !== undefined)
   return server
@@ -34,6 +39,22 @@ test('a server that exits before it reads anything, and closes its stdin first',
   const report = await firstReport(t, { command: 'sh', args: ['-c', 'exec <&-; sleep 0.1; exit 9'] })
   assert.match(report, /failed \(it exited with code 9\)/)
 })
+
+test(
+  'a host does not wait for a server that fails two starts in a row, but waits for the second start',
+  LIMIT,
+  async (t) => {
+    const down = badServer(tempFolder(t), 'exits')
+    const strict = startHost(t, badServer(tempFolder(t), 'strict').config)
+    const host = startHost(t, down.config)
+    const nowhere = startHost(t, { url: 'http://127.0.0.77:9009/mcp' })
+    await Promise.all([host, strict, nowhere].map((each) => each.settled(10 * LIMIT.timeout)))
+    assert.equal(host.server('s')?.state, 'restarting')
+    assert.ok(down.ran('start') >= 2)
+    assert.equal(strict.server('s')?.state, 'ready')
+    assert.equal(nowhere.server('s')?.fault?.category, 'mcp_unreachable')
+  },
+)
 
 test('a silent server is late, not broken', LIMIT, async (t) => {
   const report = await firstReport(t, { ...badServer(tempFolder(t), 'silent').config, startMs: 1_000 })

@@ -2,7 +2,7 @@
  * What MCP hosts and the launchers of MCP servers print when a server fails: npx, uv, MCP clients.
  * Order matters: the first row that matches a line wins, so specific rows come before general ones.
  */
-import type { Signature } from './row.ts'
+import { firstGroup, type Signature } from './row.ts'
 
 export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
   {
@@ -61,6 +61,15 @@ export const TOOL_LAUNCHERS_SIGNATURES: readonly Signature[] = [
     pattern: /\bnpm (?:error|ERR!) code ECOMPROMISED/,
     message: 'the npx cache was busy',
     advice: 'The npx cache was busy. Retry; if it repeats delete ~/.npm/_npx.',
+  },
+  {
+    id: 'npx.half_installed',
+    rank: 'cause',
+    retry: 'after_change',
+    pattern: /\bCannot find (?:module|package) '.{0,400}?((?:[A-Za-z]:)?[/\\][^'"\n]{0,200}[/\\]_npx[/\\][0-9a-f]+)/,
+    message: 'an npx download is incomplete; remove its folder and try again',
+    detail: firstGroup,
+    advice: 'A download of npx was interrupted. Remove that folder in ~/.npm/_npx and try again.',
   },
   {
     id: 'npx.enotcached',
