@@ -66,7 +66,8 @@ const NO_SLOW_PROBE = { probeMsFirst: 3_000 }
 
 test('a missing model file parks the turn after one start, and the file wakes it when it is there', async (t) => {
   const weights = (folder: string): string => join(folder, 'weights.gguf')
-  const { folder, parked, finished } = await served(t, (inside) => ['--model', weights(inside)])
+  const missing = (inside: string): readonly string[] => ['--model', weights(inside)]
+  const { folder, parked, finished } = await served(t, missing, { limits: { probeMsFirst: 1_000 } })
   const { fault, resumeAt } = await parked()
   assert.deepEqual([fault.category, fault.next, fault.phase], ['process_failed', 'park', 'loading'])
   assert.match(fault.error, /exited with code 3 .*cannot open .*weights\.gguf/)

@@ -29,7 +29,7 @@ async function onRepository(
 
 /** Says whether the file can be written, again and again, each time with another number, until the file `stop` is there. */
 const LOOK =
-  'n=0; while [ ! -e stop ]; do n=$((n+1)); if [ -w .git/config ]; then echo $n writable; else echo $n guarded; fi >next; mv next state; sleep 0.02; done'
+  'n=0; while [ ! -e stop ]; do n=$((n+1)); if [ ! -e .git/config ]; then echo $n missing; elif [ -w .git/config ]; then echo $n writable; else echo $n guarded; fi >next; mv next state; sleep 0.02; done'
 
 /** What the command says about the file. It looked after this was called: the look before may be from an earlier moment. */
 async function seenFromNow(project: string, wanted: 'guarded' | 'writable'): Promise<void> {
