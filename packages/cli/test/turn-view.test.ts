@@ -167,7 +167,7 @@ test('a compaction is one line with what became shorter and by how much', () => 
   assert.equal(line, `⇣ shortened the conversation: ${what} (341 kB → 152 kB)\n`)
 })
 
-test('a name that the box may not reach is told with the flag that allows it', () => {
+test('a name that the box may not reach is shown with the flag that allows it', () => {
   const told = (allowed: readonly string[] | undefined, message: string, evidence: readonly string[]): string => {
     const diagnostic = {
       id: 'network_denied',

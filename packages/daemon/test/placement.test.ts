@@ -82,10 +82,10 @@ test('a box moves when a person drops its runner, and with replaceAfterMs unless
 })
 
 test('files are kept in a folder that is declared shared, or on the same machine; nowhere else', () => {
-  const [from, to] = [row('a', { machine: 'm1' }), row('b', { machine: 'm2', workspaces: ['/work', 'shared:/nfs'] })]
+  const [from, to] = [row('a', { machine: 'm1' }), row('b', { machine: 'm2', workspaces: ['/srv', 'shared:/nfs'] })]
   assert.equal(isSharedFolder('/nfs/x', from, to), true)
-  assert.equal(isSharedFolder('/work/x', from, to), false)
-  assert.equal(isSharedFolder('/work/x', from, { ...to, machine: 'm1' }), true)
-  assert.equal(isSharedFolder('/work/x', row('a'), row('b')), false, 'not known to be shared')
+  assert.equal(isSharedFolder('/srv/x', from, to), false)
+  assert.equal(isSharedFolder('/srv/x', from, { ...to, machine: 'm1' }), true)
+  assert.equal(isSharedFolder('/srv/x', row('a'), row('b')), false, 'not known to be shared')
   assert.equal(isSharedFolder(undefined, from, { ...to, machine: 'm1' }), false)
 })
