@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Fault } from '@breakfall/faults'
 import type { SessionEvent, Turn } from '@breakfall/wire'
 import { sessionLine } from '../src/commands/run.ts'
 import { type FollowInput, followTurn } from '../src/run/follow-turn.ts'
@@ -43,6 +44,20 @@ test('a turn that its daemon finished before the run asked for it is the turn of
   assert.equal(await followTurn(input(Date.now()), out), 0)
   const result = jsonLines(text()).at(-1)
   assert.deepEqual([result?.['outcome'], result?.['text']], ['finished', 'done'])
+})
+
+test('a turn that lost its key and was resumed meanwhile is followed to its end', async () => {
+  const { out, text } = capturedOutput({ json: true })
+  const fault = new Fault('model_auth_failed', { reason: 'key_missing' }).report
+  const { client, ...rest } = input(Date.now())
+  const events: typeof client.events = async function* (_id, options) {
+    yield await Promise.resolve(anEvent({ type: 'parked', seq: 2, fault, resumeAt: null }))
+    if (options?.signal?.aborted !== true)
+      yield anEvent({ type: 'turn-end', seq: 3, text: 'done', steps: 1, faultsSurvived: 0 })
+  }
+  const turn = (): Promise<Turn> => Promise.resolve(aTurn({ parked: null, endedAt: new Date().toISOString() }))
+  assert.equal(await followTurn({ ...rest, client: { ...client, events, turn } }, out), 0)
+  assert.equal(jsonLines(text()).at(-1)?.['outcome'], 'finished')
 })
 
 test('a turn that ended before the run leaves nothing to continue', async () => {

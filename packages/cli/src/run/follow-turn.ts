@@ -7,7 +7,7 @@
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
  */
 import type { DaemonClient } from '@breakfall/client'
-import { Fault, faultFrom, sleep } from '@breakfall/faults'
+import { Fault, faultFrom, isFault, sleep } from '@breakfall/faults'
 import type {
   ProviderGiven,
   SameFolder,
@@ -166,11 +166,12 @@ function sayMissingTools({ missingTools = [] }: SessionEventOf<'turn-start'>, ou
 async function isBroughtBack({ client, keyFor }: FollowInput, event: SessionEventOf<'parked'>): Promise<boolean> {
   if (event.fault.reason !== KEY_MISSING) return false
   const turn = await client.turn(event.turnId)
-  const provider = turn.parked === null ? undefined : keyFor?.(turn)
+  if (turn.parked === null) return true // it was resumed, or it ended, meanwhile: its next events follow
+  const provider = keyFor?.(turn)
   if (provider === undefined) return false
   return client.resume(turn.id, { provider }).then(
     () => true,
-    () => false, // it was resumed, or it ended, meanwhile
+    (thrown: unknown) => isFault(thrown) && thrown.category === 'turn_not_parked', // somebody else was faster
   )
 }
 
