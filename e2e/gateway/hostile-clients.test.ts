@@ -1,6 +1,6 @@
 /** The gateway under attack and under heavy load with failures. Seeded; each message contains the seed. */
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { describe, test } from 'node:test'
@@ -21,7 +21,7 @@ import {
 } from '../../test/kit/plays.ts'
 import { assembledChat } from './assembled.ts'
 import { isCutOff, chatBody, type Gateway, type Reply, Rig } from './rig.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const SEED = 20261115
 
@@ -34,16 +34,6 @@ function dice(seed: number): () => number {
   }
 }
 const descriptors = (gateway: Gateway): number => readdirSync(`/proc/${gateway.pid}/fd`).length
-const memoryMib = (gateway: Gateway): number =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
-
-async function eventually(what: string, met: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 200; tries++) {
-    if (met()) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  assert.fail(`not within 10 s: ${what}`)
-}
 
 /** Opens a socket and sends a request for a streamed chat, without reading anything. */
 async function asks(gateway: Gateway, name: string): Promise<Socket> {
@@ -59,7 +49,7 @@ async function asks(gateway: Gateway, name: string): Promise<Socket> {
 
 describe('under load', LIMIT, () => {
   test('200 concurrent streams with random cuts: each is complete or reported as broken', async () => {
-    await using rig = await Rig.start('--attempts-max', '6', '--liveness-ms', '3000')
+    await using rig = await Rig.start('--attempts-max', '6')
     const roll = dice(SEED)
     const words = Array.from({ length: 30 }, (_, index) => `word${index} `)
     const frames = answerFrames(...words)
@@ -113,32 +103,34 @@ describe('under load', LIMIT, () => {
     )
   })
 
-  test('clients that do not read slow their upstream down, and memory stays flat', async () => {
-    await using rig = await Rig.start()
+  test('clients that do not read slow their upstream down, and each takes at most 4 MiB', async () => {
+    await using rig = await Rig.startMeasured()
     await rig.chat([stream(...answerFrames('warm'))])
-    const before = memoryMib(rig.gateway)
+    const before = await rig.gateway.usedMib()
     const sent: number[] = []
-    const piece = chunk(text('z'.repeat(64 * 1024)))
+    // Hardly any text: text that went out is remembered, and how much goes out depends on the kernel's buffers.
+    const piece = chunk(text('z', { padding: 'z'.repeat(64 * 1024) }))
     const flood = (index: number): Play => [
       head(),
       [role],
       async ({ socket }) => {
-        for (sent[index] = 0; sent[index] < 400 && !socket.destroyed; sent[index]++) await send(socket, piece) // 25 MiB
+        // 128 MiB: more than all buffers of any kernel between them.
+        for (sent[index] = 0; sent[index] < 2_000 && !socket.destroyed; sent[index]++) await send(socket, piece)
       },
     ]
     const sockets: Socket[] = []
     for (let index = 0; index < 20; index++) sockets.push(await asks(rig.gateway, rig.upstream.plays(flood(index))))
     let last = -1
+    let still = 0
     await eventually('the floods stand still', () => {
       const now = sent.reduce((sum, one) => sum + one, 0)
-      const still = sent.length === 20 && now === last
+      still = sent.length === 20 && now === last ? still + 1 : 0
       last = now
-      return still
+      return still === 10
     })
-    await new Promise((resolve) => setTimeout(resolve, 300))
-    assert.ok(last < 20 * 400, 'the upstream was never slowed down')
-    const grown = memoryMib(rig.gateway) - before
-    assert.ok(grown < 20 * 16, `${grown} MiB for 20 clients that do not read`)
+    assert.ok(last < 20 * 2_000, 'the upstream was never slowed down')
+    const grown = (await rig.gateway.usedMib()) - before
+    assert.ok(grown < 20 * 4, `${grown} MiB for 20 clients that do not read`)
     for (const socket of sockets) socket.destroy()
     await eventually('the floods are over', () => rig.upstream.open === 0)
   })
@@ -152,35 +144,43 @@ describe('under load', LIMIT, () => {
   })
 
   test('an answer of 200 MiB is not kept in memory', async () => {
-    await using rig = await Rig.start()
+    await using rig = await Rig.startMeasured()
     await rig.chat([stream(...answerFrames('warm'))])
-    const before = memoryMib(rig.gateway)
+    const before = await rig.gateway.usedMib()
     const piece = chunk(text('z'.repeat(256 * 1024)))
     const long: Play = async ({ socket }) => {
       for (let sent = 0; sent < 800 && !socket.destroyed; sent++) await send(socket, piece)
     }
+    const { promise: measured, resolve: goOn } = Promise.withResolvers<void>()
     const ending = [answerFrames().slice(1), bytes('0\r\n\r\n')]
-    const name = rig.upstream.plays([head(), [role], long, ending])
+    const name = rig.upstream.plays([head(), [role], long, () => measured, ending])
     let got = 0
-    for await (const part of await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) }))
+    let grown = Number.NaN
+    for await (const part of await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })) {
       got += (part as Buffer).length
-    assert.ok(got > 200 * 1024 * 1024)
-    const grown = memoryMib(rig.gateway) - before
-    assert.ok(grown < 150, `${grown} MiB`)
+      if (got < 200 * 1024 * 1024 || !Number.isNaN(grown)) continue
+      grown = (await rig.gateway.usedMib()) - before // before its end, which would free what is kept
+      goOn()
+    }
+    assert.ok(grown < 50, `${grown} MiB`)
   })
 
   test('--hold answer: a client that leaves frees what was held', async () => {
-    await using rig = await Rig.start('--hold', 'answer')
+    await using rig = await Rig.startMeasured('--hold', 'answer')
+    await rig.chat([stream(...answerFrames('warm'))])
+    const before = await rig.gateway.usedMib()
     const piece = text('z'.repeat(1024 * 1024))
-    const much = stall(role, ...Array.from({ length: 12 }, () => piece))
-    for (let round = 0; round < 6; round++) {
+    let sent = 0
+    const much = stall(role, ...Array.from({ length: 12 }, () => piece), () => void sent++)
+    for (let round = 0; round < 3; round++) {
       const names = Array.from({ length: 4 }, () => rig.upstream.plays(much))
       const sockets = await Promise.all(names.map((name) => asks(rig.gateway, name)))
-      await Promise.all(names.map((name) => rig.upstream.arrived(name)))
+      await eventually('sent', () => sent === 4 * (round + 1))
       for (const socket of sockets) socket.destroy()
       await eventually('left', () => rig.upstream.open === 0)
     }
-    assert.ok(memoryMib(rig.gateway) < 500, `${memoryMib(rig.gateway)} MiB`)
+    const grown = (await rig.gateway.usedMib()) - before
+    assert.ok(grown < 50, `${grown} MiB of ${3 * 4 * 12}`)
   })
 })
 

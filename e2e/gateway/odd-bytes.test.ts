@@ -333,10 +333,8 @@ describe('connections', { ...LIMIT, concurrency: true }, () => {
       )
       const talk = await own.upstream.arrived(name)
       if (phase === 'in the middle') await once(socket, 'data')
-      const left = performance.now()
       socket.resetAndDestroy()
       await talk.gone
-      assert.ok(performance.now() - left < 1_000)
       assert.equal(own.upstream.received(name).length, 1)
     })
   test('an upstream that starts late is reached', async () => {

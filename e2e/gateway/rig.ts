@@ -36,19 +36,41 @@ export class Gateway implements AsyncDisposable {
   url = ''
   listening: Json
   #stderr = ''
+  #reports = 0
 
   /** Starts the command with a short backoff. `upstreams` are servers or plain URLs. */
-  constructor(upstreams: readonly (ModelServer | string)[], flags: readonly string[] = []) {
+  constructor(
+    upstreams: readonly (ModelServer | string)[],
+    flags: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ) {
     const named = upstreams.flatMap((one) => ['--upstream', typeof one === 'string' ? one : one.url])
-    this.running = this.place.start(['gateway', ...named, '--port', '0', '--json', '--backoff-ms', '1', ...flags])
+    this.running = this.place.start(['gateway', ...named, '--port', '0', '--json', '--backoff-ms', '1', ...flags], env)
     this.running.child.stderr?.on('data', (bytes: Buffer) => (this.#stderr += bytes.toString()))
   }
 
-  static async start(upstreams: ModelServer | readonly (ModelServer | string)[], ...flags: string[]): Promise<Gateway> {
-    const gateway = new Gateway(upstreams instanceof ModelServer ? [upstreams] : upstreams, flags)
-    gateway.listening = await gateway.running.seen((line) => line['event'] === 'listening')
-    gateway.url = gateway.listening.url
-    return gateway
+  static start(upstreams: ModelServer | readonly (ModelServer | string)[], ...flags: string[]): Promise<Gateway> {
+    return new Gateway(upstreams instanceof ModelServer ? [upstreams] : upstreams, flags).#listen()
+  }
+
+  /** One whose memory can be measured. */
+  static startMeasured(upstream: ModelServer, ...flags: string[]): Promise<Gateway> {
+    const reporter = new URL('../../test/kit/memory-reporter.mjs', import.meta.url).href
+    return new Gateway([upstream], flags, { NODE_OPTIONS: `--expose-gc --import ${reporter}` }).#listen()
+  }
+
+  /** What a measured gateway uses after a garbage collection: the same on every machine. */
+  async usedMib(): Promise<number> {
+    const report = ++this.#reports
+    this.running.child.kill('SIGUSR2')
+    const line = await this.running.seen((line) => line['event'] === 'memory' && line['report'] === report)
+    return Number(line['bytes']) / 1024 / 1024
+  }
+
+  async #listen(): Promise<this> {
+    this.listening = await this.running.seen((line) => line['event'] === 'listening')
+    this.url = this.listening.url
+    return this
   }
 
   get port(): number {
@@ -136,10 +158,18 @@ export class Rig implements AsyncDisposable {
     this.gateway = gateway
   }
 
-  static async start(...flags: string[]): Promise<Rig> {
+  static start(...flags: string[]): Promise<Rig> {
+    return Rig.#with((upstream) => Gateway.start(upstream, ...flags))
+  }
+
+  static startMeasured(...flags: string[]): Promise<Rig> {
+    return Rig.#with((upstream) => Gateway.startMeasured(upstream, ...flags))
+  }
+
+  static async #with(start: (upstream: ModelServer) => Promise<Gateway>): Promise<Rig> {
     const upstream = await startModelServer()
     try {
-      return new Rig(upstream, await Gateway.start(upstream, ...flags))
+      return new Rig(upstream, await start(upstream))
     } catch (error) {
       await upstream[Symbol.asyncDispose]() // no test owns it yet, and an open server would keep the test process alive
       throw error

