@@ -28,6 +28,8 @@ export type RunnerHost = {
   /** Programs that some machines lack. */
   readonly tools: { readonly nsenter: string | null; readonly perl: string | null; readonly ip: string | null }
   readonly home: 'real' | 'private'
+  /** Callers may open ports of boxes on this machine. */
+  readonly allowPorts: boolean
   readonly cgroups: Cgroups
   readonly fifos: FifoPool
   readonly queue: SpawnQueue

@@ -72,6 +72,7 @@ export async function readHost(
       ip: findProgram('ip', path, [...USUAL_FOLDERS, '/usr/sbin', '/sbin']),
     },
     home: options.home ?? 'real',
+    allowPorts: options.allowPorts ?? false,
     isolation,
     layout,
     etc: new EtcCopy({

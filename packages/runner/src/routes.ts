@@ -10,7 +10,6 @@ import {
   boxListSchema,
   boxOwnerSchema,
   boxSchema,
-  EPOCH_HEADER,
   checkpointCreateSchema,
   checkpointDiffSchema,
   checkpointListSchema,
@@ -22,27 +21,19 @@ import {
   fileListSchema,
   processListSchema,
   type OpenApiRoute,
-  RUNNER_HEADER,
   restoredSchema,
   restoreRequestSchema,
   runnerHealthSchema,
 } from '@breakfall/wire'
+import { PORT_ROUTES } from './port-routes.ts'
+import { BOX, everywhere, headers, mutating, onBox } from './route-parts.ts'
 
-const BOX = '/v1/{prefix}/boxes/{id}'
 const EXEC = `${BOX}/execs/{execId}`
 const CHECKPOINT = `${BOX}/checkpoints/{cid}`
 const FILE = `${BOX}/files/{path+}`
 
-const headers = {
-  [RUNNER_HEADER]: 'the id of the intended runner; any other runner answers 421 and does nothing',
-  [EPOCH_HEADER]: "the caller's epoch; a lower one than the box has seen is refused with 409",
-}
-
 const IF_IDLE = { ifIdle: '1: refuse with 409 if an exec is running' }
 
-const everywhere = ['unauthorized', 'forbidden', 'runner_identity_mismatch', 'not_found'] as const
-const onBox = [...everywhere, 'box_not_found', 'invalid_request'] as const
-const mutating = [...onBox, 'lease_lost', 'shutting_down', 'journal_full'] as const
 const onExec = [...onBox, 'exec_not_found'] as const
 
 export const RUNNER_ROUTES = {
@@ -154,6 +145,7 @@ export const RUNNER_ROUTES = {
     answers: { 200: boxNetworkSchema },
     faults: mutating,
   },
+  ...PORT_ROUTES,
   startBox: {
     method: 'post',
     path: `${BOX}/start`,

@@ -142,6 +142,7 @@ async function serve(
         for (const exec of box.execs.live.values()) exec.release()
         box.guardWatch?.close()
         box.restarts.close()
+        box.ports.closeAll()
         box.names?.close()
         box.checkpoints?.close()
         box.warm.close()

@@ -13,11 +13,10 @@ import {
   parseRawDiff,
   shown,
   splitNul,
-  withinAny,
 } from '../src/checkpoint/listing.ts'
 import { isEmptyPlan, planRestore, previewOf, selection } from '../src/checkpoint/plan.ts'
 
-const NONE: Manifest = { files: new Map(), folders: new Map() }
+const NONE: Manifest = { files: new Map(), folders: new Map(), leftOut: [] }
 const everything = (): boolean => true
 const file = (oid: string, mode = '100644') => ({ mode, oid })
 
@@ -38,9 +37,10 @@ test('a manifest holds what git does not, and reads back unchanged', () => {
     Buffer.from('f 644 1 a\0f 600 1 b\nc\0f 755 1 x\0d 755 0 d\0d 700 0 p\0e 755 0 e\0u 0 9 secret\0s 644 0 pipe\0'),
   )
   assert.deepEqual(found.find(({ path }) => path === 'secret')?.isReadable, false)
-  const manifest = manifestOf(found, withinAny(['secret', 'ignored/']))
+  const manifest = manifestOf(found, ['secret', 'ignored/'])
   assert.deepEqual([...manifest.files], [['b\nc', 0o600]])
   assert.deepEqual([...manifest.folders.keys()], ['p', 'e'])
+  assert.deepEqual(manifest.leftOut, ['ignored/', 'secret'])
   assert.deepEqual(decodeManifest(encodeManifest(manifest)), manifest)
   assert.ok(findCommand(['odd[x]*']).includes(String.raw`./odd\[x\]\*`))
 })
@@ -49,6 +49,7 @@ test('a plan writes, removes, and gives permissions and empty folders back', () 
   const now: Manifest = {
     files: new Map([['mode', 0o600]]),
     folders: new Map([['made', { perm: 0o755, isEmpty: true }]]),
+    leftOut: [],
   }
   const then: Manifest = {
     files: new Map([['new', 0o640]]),
@@ -56,12 +57,15 @@ test('a plan writes, removes, and gives permissions and empty folders back', () 
       ['empty', { perm: 0o755, isEmpty: true }],
       ['kept/deep', { perm: 0o700, isEmpty: true }],
     ]),
+    leftOut: ['large', 'ignored/'],
   }
   const changes = [
     { path: 'new', from: null, to: file('aa') },
     { path: 'edited', from: file('bb'), to: file('cc', '100755') },
     { path: 'd/sub/added', from: file('dd'), to: null },
     { path: 'kept/added', from: file('dd'), to: null },
+    { path: 'large', from: file('ee'), to: null },
+    { path: 'ignored/deep/file', from: file('ee'), to: null },
   ]
   const plan = planRestore(changes, now, then, everything)
   assert.deepEqual(
@@ -72,6 +76,7 @@ test('a plan writes, removes, and gives permissions and empty folders back', () 
     ],
   )
   assert.deepEqual(plan.removals, ['d/sub/added', 'kept/added'])
+  assert.deepEqual(plan.leftOut, ['large', 'ignored/deep/file'], 'they were there, so they are not new')
   assert.deepEqual(plan.modes, [{ path: 'mode', perm: 0o644 }])
   assert.deepEqual(
     plan.folders.map(({ path }) => path),
@@ -89,7 +94,7 @@ test('a plan writes, removes, and gives permissions and empty folders back', () 
 })
 
 test('a folder with unusual permissions that was not there is removed, and not made again', () => {
-  const now: Manifest = { files: new Map(), folders: new Map([['d', { perm: 0o700, isEmpty: false }]]) }
+  const now: Manifest = { files: new Map(), folders: new Map([['d', { perm: 0o700, isEmpty: false }]]), leftOut: [] }
   const plan = planRestore([{ path: 'd/a', from: file('aa'), to: null }], now, NONE, everything)
   assert.deepEqual([plan.emptied, plan.folders], [['d'], [{ path: 'd', perm: 0o755, isMade: false }]])
 })

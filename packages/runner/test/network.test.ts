@@ -193,9 +193,26 @@ test('what was refused is counted once per attempt, and a command hears of what 
   )
   assert.match(advice, /policy and not a fault/)
   assert.equal(count, 3)
+  const next = new Denials()
+  next.read([...(JSON.parse(JSON.stringify(denials.list)) as unknown[]), 3, { name: 'x.example', because: 'magic' }])
+  assert.deepEqual(next.list, denials.list, 'another process continues the list')
+  const later = next.snapshot()
+  next.lookedUp('evil.example', 1, 9)
+  assert.deepEqual([next.since(later)[0]?.count, next.list.at(-1)?.count], [1, 3])
   for (let i = 0; i < 1_000; i += 1) denials.lookedUp(`${i}.example`, 1, i)
   assert.equal(denials.list.length, 256)
 })
+
+const PIP: Readonly<Record<string, string>> = {
+  install: '-i, --index-url <url> Base URL of the Python Package Index (default\n https://py.example/simple). This',
+  '--version': 'pip 25.0 from /opt/python/pip (python 3.12)',
+}
+const FILES: Readonly<Record<string, readonly string[]>> = {
+  '/etc/apt/sources.list': ['# deb http://no.example\ndeb http://deb.example/debian x main'],
+  '/opt/python/pip/_internal/models/index.py': [
+    'A = PackageIndex("https://py.example/", file_storage_domain="kept.example")\nB = PackageIndex(\n  "https://test.example/", file_storage_domain="no.example"\n)',
+  ],
+}
 
 test('presets ask the tools for their index, and the index for its files', async () => {
   const source: PresetSource = {
@@ -204,10 +221,7 @@ test('presets ask the tools for their index, and the index for its files', async
       Promise.resolve(
         {
           npm: '{"registry":"https://npm.mirror.example/","@corp:registry":"https://corp.example:8443/npm/","other":3}',
-          pip:
-            args[0] === 'config'
-              ? ''
-              : '-i, --index-url <url> Base URL of the Python Package Index (default\n https://py.example/simple). This',
+          pip: PIP[args[0] ?? ''],
           go: 'https://go.example,direct\nsum.example\n',
         }[program] ?? '',
       ),
@@ -219,13 +233,24 @@ test('presets ask the tools for their index, and the index for its files', async
           'https://index.crates.example/config.json': '{"dl":"https://static.crates.example/crates"}',
         }[url] ?? '',
       ),
-    files: (glob) =>
-      glob === '/etc/apt/sources.list' ? ['# deb http://no.example\ndeb http://deb.example/debian x main'] : [],
+    files: (glob) => FILES[glob] ?? [],
     folders: () => ['index.crates.example-6f17d22bba15001f', 'other'],
   }
   const names = (preset: Parameters<typeof presetNames>[0]): Promise<readonly string[]> => presetNames(preset, source)
   assert.deepEqual(await names('npm'), ['npm.mirror.example', 'corp.example:8443', 'files.mirror.example'])
   assert.deepEqual(await names('pypi'), ['py.example', 'py-files.example'])
+  const pip = (config: string, more: Partial<PresetSource> = {}): Promise<readonly string[]> =>
+    presetNames('pypi', {
+      ...source,
+      run: (_, [word = '']) => Promise.resolve(word === 'config' ? config : (PIP[word] ?? '')),
+      ...more,
+    })
+  const own =
+    "global.extra-index-url='https://a.example/simple https://b.example/simple'\n:env:.timeout='https://no.example'"
+  assert.deepEqual(await pip(own), ['a.example', 'b.example', 'py.example', 'py-files.example'])
+  assert.deepEqual(await pip("install.index-url='https://mirror.example:8443/simple'"), ['mirror.example:8443'])
+  const offline = await pip('', { get: () => Promise.resolve('') })
+  assert.deepEqual(offline, ['py.example', 'kept.example'], 'pip knows where its default index keeps its files')
   assert.deepEqual(await names('crates'), ['index.crates.example', 'static.crates.example'])
   assert.deepEqual(await names('go'), ['go.example', 'sum.example'])
   assert.deepEqual(await names('debian'), ['deb.example'])

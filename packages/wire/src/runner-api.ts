@@ -267,6 +267,16 @@ export const boxNetworkSchema = record({
 
 export type BoxNetworkView = z.infer<typeof boxNetworkSchema>
 
+export const boxPortCreateSchema = body({ port: integer(1, 65_535) })
+
+export const boxPortSchema = record({
+  port: z.int().describe('in the box'),
+  url: z.string().describe("on the loopback of the runner's machine"),
+})
+export type BoxPort = z.infer<typeof boxPortSchema>
+
+export const boxPortListSchema = record({ ports: z.array(boxPortSchema).readonly() })
+
 export const processListSchema = record({ processes: z.array(processSchema) })
 
 export const execListSchema = record({ execs: z.array(execSchema), next: z.string().optional() })

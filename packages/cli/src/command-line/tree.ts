@@ -185,6 +185,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       collect,
     )
     .addOption(new Option('--home <home>', 'the home folder of boxes that do not say (default: real)').choices(HOMES))
+    .option('--allow-ports', 'let callers open ports of boxes on the loopback of this machine')
     .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
     .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
     .addOption(new Option('--isolation <level>', 'process: no sandbox, even if bubblewrap works').choices(ISOLATION))

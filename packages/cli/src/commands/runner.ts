@@ -17,6 +17,7 @@ export type RunnerOptions = {
   readonly allowWorkspace?: readonly string[]
   readonly allowMount?: readonly string[]
   readonly home?: 'real' | 'private'
+  readonly allowPorts?: boolean
   readonly allowIsolation?: 'process'
   readonly allowHost?: readonly string[]
   readonly isolation?: 'bwrap' | 'process'
@@ -44,6 +45,7 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
     allowWorkspace: folders.all,
     allowMount: allowedMounts(options.allowMount ?? [], config.childEnv),
     home: options.home,
+    allowPorts: options.allowPorts,
     allowIsolation: options.allowIsolation === 'process' ? ['process'] : [],
     hosts: [...(options.allowHost ?? []), ...hostIn(config.joining.advertise)],
     isolation,

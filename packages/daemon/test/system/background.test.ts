@@ -23,6 +23,7 @@ const TURNS: Readonly<Record<string, readonly { tool: string; arguments: Record<
     bash('exit 4', { background: { ready: { port: 9 } } }),
     bash('sleep 300 & echo left'),
   ],
+  reach: [bash('getent hosts evil.example || getent hosts evil.example; echo tried'), bash('echo next')],
 }
 
 function client(t: TestContext, runner: { url: string; tokenFile: string }): RunnerClient {
@@ -32,7 +33,7 @@ function client(t: TestContext, runner: { url: string; tokenFile: string }): Run
   return made
 }
 
-test('a process outlives its call, its turn and the daemon; the model lists, reads and stops it, and hears of its end once', async (t) => {
+test('a process outlives its call, its turn and the daemon; the model lists, reads and stops it, hears of its end once, and of refused names', async (t) => {
   const runner = await testRunner(t)
   const { url = '', tokenFile = '' } = runner.config
   const first = await rig(
@@ -45,9 +46,9 @@ test('a process outlives its call, its turn and the daemon; the model lists, rea
     { runner: runner.config },
   )
   const { id } = await first.api.session()
-  const results = async (api: typeof first.api, prompt: string): Promise<string[]> => {
-    const turnId = await api.prompt(id, prompt)
-    const events = (await api.ended(id, turnId)).filter((event) => event.turnId === turnId)
+  const results = async (api: typeof first.api, prompt: string, session = id): Promise<string[]> => {
+    const turnId = await api.prompt(session, prompt)
+    const events = (await api.ended(session, turnId)).filter((event) => event.turnId === turnId)
     return events.flatMap((event) => (event.type === 'tool-result' ? [`${event.outcome}: ${event.text}`] : []))
   }
   const [started = '', list = '', output = '', noId = ''] = await results(first.api, 'start')
@@ -73,4 +74,13 @@ test('a process outlives its call, its turn and the daemon; the model lists, rea
   assert.match(nobody, /^failed: There is no process nobody/)
   assert.equal(failed, 'failed: [exit code 4]')
   assert.match(left, /^ok: left\n\[what this command left running in the background was ended with it; start it with/)
+
+  // A name that is not on the list of a box: the result has the policy and the name once, and the next one does not repeat it.
+  const listed = await next.api.session({ box: { network: { allow: ['packages.example.org'] } } })
+  const [refused = '', later] = await results(next.api, 'reach', listed.id)
+  assert.match(
+    refused,
+    /^ok: tried\n\[this box may reach only packages\.example\.org; evil\.example was refused \(2×\); this is policy and not a fault: [^\n]+\]$/,
+  )
+  assert.equal(later, 'ok: next')
 })

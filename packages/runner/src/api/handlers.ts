@@ -7,6 +7,7 @@ import { boxHandlers } from './boxes.ts'
 import { checkpointHandlers } from './checkpoints.ts'
 import { execHandlers } from './execs.ts'
 import { fileHandlers } from './files.ts'
+import { portHandlers } from './ports.ts'
 import { systemHandlers } from './system.ts'
 import type { ApiContext, Handler } from './context.ts'
 
@@ -14,6 +15,7 @@ export function runnerRoutes(context: ApiContext): readonly Route[] {
   const handlers: Record<RouteName, Handler> = {
     ...systemHandlers(context),
     ...boxHandlers(context),
+    ...portHandlers(context),
     ...execHandlers(context),
     ...fileHandlers(context),
     ...checkpointHandlers(context),

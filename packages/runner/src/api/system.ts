@@ -73,6 +73,7 @@ function config({ host, boxes }: ApiContext): object {
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,
     },
     workspaces: host.rules.allowed,
+    allowPorts: host.allowPorts,
     boxes: countBoxes(boxes.all()),
     limits: {
       boxesMax: host.boxesMax,

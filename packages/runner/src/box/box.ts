@@ -21,6 +21,7 @@ import { replaced } from './fences.ts'
 import { networkLost } from '../exec/diagnostics.ts'
 import { BoxNames } from '../network/box-names.ts'
 import { BoxNetwork } from './box-network.ts'
+import { BoxPorts } from './box-ports.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
 import { Keepers } from './keepers.ts'
@@ -46,6 +47,7 @@ export class Box {
   readonly uploads: Uploads
   /** Undefined if its execs use the machine's network, or cannot share one here. */
   readonly network: BoxNetwork | undefined
+  readonly ports = new BoxPorts(() => this.network?.join)
   /** Only for a network of names. */
   readonly names: BoxNames | undefined
   /** Only for a sandbox on a folder of the host. */
@@ -99,10 +101,19 @@ export class Box {
   /** Makes the network of the box, and serves its names. */
   async openNetwork(): Promise<void> {
     if (this.network === undefined) return
-    await this.network.ensure()
-    const { join } = this.network
-    if (join === undefined) throw new Error('the process that holds the network ended at once')
-    await this.names?.serve(join)
+    try {
+      await this.network.ensure()
+      const { join } = this.network
+      if (join === undefined) throw new Error('the process that holds the network ended at once')
+      await this.names?.serve(join)
+    } catch (cause) {
+      throw new Fault('isolation_unavailable', {
+        facts: { detail: 'the network of the box could not be made' },
+        errorRaw: cause instanceof Error ? cause.message : String(cause),
+        cause,
+        boxId: this.id,
+      })
+    }
   }
 
   /** After a restart of the runner: processes in the box can still use its names. */
@@ -316,6 +327,7 @@ export class Box {
     )
     this.warm.close()
     await this.keepers.close()
+    this.ports.closeAll()
     this.names?.close()
     this.network?.close()
     await this.#host.cgroups.closeBox(this.groupName)
@@ -344,7 +356,8 @@ export class Box {
 function namesFor(host: RunnerHost, { record, allowed }: StoredBox, paths: BoxPaths): BoxNames | undefined {
   if (typeof record.network !== 'object') return undefined
   const { tools, internet, clock } = host
-  return new BoxNames({ file: paths.names, ip: tools.ip, internet, now: () => clock.now() }, allowed ?? [])
+  const files = { file: paths.names, deniedFile: paths.denied }
+  return new BoxNames({ ...files, ip: tools.ip, internet, now: () => clock.now() }, allowed ?? [])
 }
 
 function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {

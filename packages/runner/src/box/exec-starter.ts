@@ -271,26 +271,13 @@ export class ExecStarter {
   async #shareNetwork({ background }: FilledRequest): Promise<void> {
     const { network, names, stored } = this.#box
     if (background === undefined && names === undefined) return
-    if (network !== undefined) await this.#openNetwork()
+    if (network !== undefined) await this.#box.openNetwork()
     else if (stored.record.isolation.level === 'bwrap' && stored.record.network !== 'host')
       throw new Fault('isolation_unavailable', {
         facts: { detail: 'background processes need a network that the commands of a box share' },
         errorRaw: 'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
         boxId: this.#box.id,
       })
-  }
-
-  async #openNetwork(): Promise<void> {
-    try {
-      await this.#box.openNetwork()
-    } catch (cause) {
-      throw new Fault('isolation_unavailable', {
-        facts: { detail: 'the network of the box could not be made' },
-        errorRaw: cause instanceof Error ? cause.message : String(cause),
-        cause,
-        boxId: this.#box.id,
-      })
-    }
   }
 
   #plan(command: readonly string[], request: FilledRequest): LaunchPlan {

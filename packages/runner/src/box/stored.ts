@@ -31,6 +31,7 @@ export type BoxPaths = {
   readonly warm: string
   readonly network: string
   readonly names: string
+  readonly denied: string
   readonly resolv: string
   readonly reservations: string
   readonly uploads: string
@@ -50,6 +51,7 @@ export function boxPaths(folder: string): BoxPaths {
     warm: join(folder, 'warm'),
     network: join(folder, 'network.json'),
     names: join(folder, 'names.json'),
+    denied: join(folder, 'denied.json'),
     resolv: join(folder, 'resolv.conf'),
     reservations: join(folder, 'reservations'),
     uploads: join(folder, 'uploads'),

@@ -25,11 +25,13 @@ import {
   unlinkSync,
 } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
 import { writeFully } from '../state/disk.ts'
 import { errorCode } from '../state/json.ts'
 import { bytesOf, shown, type TreePath } from './listing.ts'
 import type { RestorePlan, Write } from './plan.ts'
+import { makeWritable } from './read-only-folders.ts'
 
 export type ApplyContext = {
   /** Opens the workspace; throws if it is another folder. The caller closes it. */
@@ -37,7 +39,9 @@ export type ApplyContext = {
   readonly owner: Owner | undefined
   /** When the safety checkpoint started, in file system time. */
   readonly safeAt: bigint
-  /** The content of each object, checked. Called with a bounded number of objects at a time. */
+  /** Of each object that the plan writes. */
+  readonly sizes: ReadonlyMap<string, number>
+  /** The content of each object, checked. Called with a bounded number of bytes at a time. */
   readonly blobs: (oids: readonly string[]) => Promise<ReadonlyMap<string, Buffer>>
   /** Called before our folder exists in the workspace: after a crash, a later process removes it. */
   readonly onStaging: (name: string) => void
@@ -82,7 +86,7 @@ export async function applyPlan(context: ApplyContext, plan: RestorePlan): Promi
     using staged = openFolder(root.itself, [staging])
     await stageAll(context, staged, plan.writes) // I1
     const { owner, safeAt } = context
-    return change({ owner, safeAt, root, staged, touched: new Map() }, plan)
+    return await change({ owner, safeAt, root, staged, touched: new Map() }, plan)
   } finally {
     await rm(root.at(staging), { recursive: true, force: true })
   }
@@ -91,7 +95,8 @@ export async function applyPlan(context: ApplyContext, plan: RestorePlan): Promi
 // ---- details, in the order they are used above ----
 
 const O_PATH = 0o10_000_000
-const BYTES_AT_ONCE = 200 // objects, of at most 10 MiB each
+const [OBJECTS_AT_ONCE, BYTES_AT_ONCE] = [200, 16 * 1024 * 1024]
+const PATHS_AT_ONCE = 50 // then others have a turn: the runner serves other boxes too
 
 const isHeld = (stat: BigIntStats): boolean => stat.isFile() || stat.isSymbolicLink()
 
@@ -129,11 +134,17 @@ function statIn(parent: OpenFolder, name: Buffer): BigIntStats | undefined {
 }
 
 async function stageAll(context: ApplyContext, staged: OpenFolder, writes: readonly Write[]): Promise<void> {
-  for (let from = 0; from < writes.length; from += BYTES_AT_ONCE) {
-    const some = writes.slice(from, from + BYTES_AT_ONCE)
+  for (let from = 0; from < writes.length;) {
+    let [to, bytes] = [from, 0]
+    while (to < writes.length && to - from < OBJECTS_AT_ONCE && (to === from || bytes < BYTES_AT_ONCE)) {
+      bytes += context.sizes.get(writes[to]?.oid ?? '') ?? 0
+      to += 1
+    }
+    const some = writes.slice(from, to)
     const blobs = await context.blobs([...new Set(some.map(({ oid }) => oid))])
     for (const [i, write] of some.entries())
       stage(staged.at(String(from + i)), write, blobs.get(write.oid) ?? Buffer.alloc(0), context.owner)
+    from = to
   }
 }
 
@@ -160,11 +171,11 @@ type Work = Pick<ApplyContext, 'owner' | 'safeAt'> & {
   readonly touched: Map<bigint, BigIntStats>
 }
 
-function change(work: Work, plan: RestorePlan): Applied {
+async function change(work: Work, plan: RestorePlan): Promise<Applied> {
   const { root } = work
   const skipped: { path: string; because: string }[] = []
-  let [restored, removed] = [0, 0]
-  const attempt = (path: TreePath, one: () => string | undefined): boolean => {
+  let [restored, removed, tried] = [0, 0, 0]
+  const attempt = async (path: TreePath, one: () => string | undefined): Promise<boolean> => {
     let because: string | undefined
     try {
       because = one()
@@ -172,21 +183,26 @@ function change(work: Work, plan: RestorePlan): Applied {
       because = whyNot(error)
     }
     if (because !== undefined) skipped.push({ path: shown(path), because })
+    tried += 1
+    if (tried % PATHS_AT_ONCE === 0) await setImmediate()
     return because === undefined
   }
-  for (const path of plan.removals) if (attempt(path, () => removeOne(work, path))) removed += 1
+  const perms = new Map(makeWritable(root, plan))
+  for (const path of plan.removals) if (await attempt(path, () => removeOne(work, path))) removed += 1
   for (const path of plan.emptied) removeEmpty(root, path)
   const make = work.owner ?? 'ours'
   for (const { path } of plan.folders.filter(({ isMade }) => isMade))
-    attempt(path, () => {
+    await attempt(path, () => {
       openFolder(root.itself, path.split('/').map(bytesOf), make)[Symbol.dispose]()
       return undefined
     })
   for (const [i, write] of plan.writes.entries())
-    if (attempt(write.path, () => writeOne(work, write, String(i)))) restored += 1
-  for (const { path, perm } of plan.modes) if (attempt(path, () => changeMode(work, path, perm))) restored += 1
+    if (await attempt(write.path, () => writeOne(work, write, String(i)))) restored += 1
+  for (const { path, perm } of plan.modes) if (await attempt(path, () => changeMode(work, path, perm))) restored += 1
+  for (const { path, perm } of plan.folders) perms.set(path, perm)
   // Innermost first: a folder may lose the permission to enter it.
-  for (const { path, perm } of plan.folders.toReversed()) attempt(path, () => changeFolder(root, path, perm))
+  for (const [path, perm] of [...perms].toSorted(([a], [b]) => (a < b ? 1 : -1)))
+    await attempt(path, () => changeFolder(root, path, perm))
   return { restored, removed, skipped }
 }
 

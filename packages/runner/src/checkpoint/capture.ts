@@ -83,8 +83,7 @@ async function captureOnce(store: ShadowStore, limits: CaptureLimits, signal: Ab
     await store.update([], seeded, signal)
   }
   if (tracked.length > limits.filesMax) throw tooMuch(`at most ${limits.filesMax} files in a checkpoint`)
-  const isOutside = withinAny([...ignored, ...nested, ...excluded.keys()])
-  const snapshot = await store.write(manifestOf(found, isOutside), signal)
+  const snapshot = await store.write(manifestOf(found, [...nested, ...excluded.keys(), ...ignored]), signal)
   const isTracked = new Set(tracked)
   return {
     ...snapshot,

@@ -26,6 +26,7 @@ import { Activity } from './activity.ts'
 import { capture, type Captured } from './capture.ts'
 import { checkpointFault } from './checkpoint-fault.ts'
 import type { CommandPlace } from './git-command.ts'
+import { shown } from './listing.ts'
 import { CheckpointRecords } from './records.ts'
 import { filesOf, planBetween, previewRestore, restore, type RestoreContext } from './restore.ts'
 import { ShadowStore, type Snapshot } from './shadow-store.ts'
@@ -163,9 +164,12 @@ export class Checkpoints {
 
   /** What changed from a checkpoint to another one, or to now. */
   diff(id: string, to: string): Promise<CheckpointDiff> {
-    return this.#compared(id, to, async (store, from, until, signal) => ({
-      files: await filesOf({ store, signal }, await planBetween({ store, signal }, from, until)),
-    }))
+    return this.#compared(id, to, async (store, from, until, signal) => {
+      const plan = await planBetween({ store, signal }, from, until)
+      // These are still there, and the later checkpoint does not hold them.
+      const grown = plan.leftOut.map((path) => ({ path: shown(path), change: 'changed' as const, bytes: 0 }))
+      return { files: [...(await filesOf({ store, signal }, plan)), ...grown] }
+    })
   }
 
   textDiff(id: string, to: string): Promise<Buffer> {
@@ -263,6 +267,7 @@ export class Checkpoints {
 
   async #prune(store: ShadowStore, signal: AbortSignal): Promise<void> {
     await this.#settling
+    await store.keepOnly(this.#records.oldest, signal)
     await store.prune(signal)
     this.#records.setBytes((await store.size(signal)).bytes)
   }

@@ -77,34 +77,40 @@ export function parseFound(bytes: Buffer): FoundEntry[] {
   })
 }
 
-/** What git's trees do not hold: permissions that git has no mode for, empty folders, and folders' permissions. */
+/** What git's trees do not hold: permissions that git has no mode for, empty folders, folders' permissions, and what is left out. */
 export type Manifest = {
   /** Files whose permissions are not the usual ones of their mode. */
   readonly files: ReadonlyMap<TreePath, number>
   /** Folders that are empty, or whose permissions are not 0755. */
   readonly folders: ReadonlyMap<TreePath, { readonly perm: number; readonly isEmpty: boolean }>
+  /** Paths that were there but are not held, as ignored and large files: a restore must not take them for new ones. */
+  readonly leftOut: readonly TreePath[]
 }
 
-export function manifestOf(found: readonly FoundEntry[], isLeftOut: (path: TreePath) => boolean): Manifest {
+export function manifestOf(found: readonly FoundEntry[], leftOut: readonly TreePath[]): Manifest {
   const files = new Map<TreePath, number>()
   const folders = new Map<TreePath, { perm: number; isEmpty: boolean }>()
+  const isLeftOut = withinAny(leftOut)
   for (const { path, kind, perm } of found) {
     if (isLeftOut(path)) continue
     if (kind === 'file' && perm !== usualPerm((perm & 0o100) === 0 ? '100644' : '100755')) files.set(path, perm)
     if (kind === 'empty' || (kind === 'folder' && perm !== FOLDER_PERM))
       folders.set(path, { perm, isEmpty: kind === 'empty' })
   }
-  return { files, folders }
+  return { files, folders, leftOut: leftOut.slice(0, LEFT_OUT_MAX).toSorted() }
 }
+
+const LEFT_OUT_MAX = 10_000 // each checkpoint stores the list again if it has changed
 
 export const FOLDER_PERM = 0o755
 export const usualPerm = (mode: string): number => (mode === '100755' ? 0o755 : 0o644)
 
 /** The same manifest gives the same bytes. */
-export function encodeManifest({ files, folders }: Manifest): Buffer {
+export function encodeManifest({ files, folders, leftOut }: Manifest): Buffer {
   const lines = [
     ...[...files].map(([path, perm]) => `f ${perm.toString(8)} ${path}`),
     ...[...folders].map(([path, { perm, isEmpty }]) => `${isEmpty ? 'e' : 'd'} ${perm.toString(8)} ${path}`),
+    ...leftOut.map((path) => `x 0 ${path}`),
   ]
   return joinNul(lines.toSorted())
 }
@@ -112,15 +118,17 @@ export function encodeManifest({ files, folders }: Manifest): Buffer {
 export function decodeManifest(bytes: Buffer): Manifest {
   const files = new Map<TreePath, number>()
   const folders = new Map<TreePath, { perm: number; isEmpty: boolean }>()
+  const leftOut: TreePath[] = []
   for (const line of splitNul(bytes)) {
-    const found = /^([fed]) (\d+) ([\s\S]+)$/.exec(line)
+    const found = /^([fedx]) (\d+) ([\s\S]+)$/.exec(line)
     if (found === null) throw new Error('the manifest of the checkpoint is damaged')
     const [, letter, octal = '', path = ''] = found
     const perm = Number.parseInt(octal, 8)
-    if (letter === 'f') files.set(path, perm)
+    if (letter === 'x') leftOut.push(path)
+    else if (letter === 'f') files.set(path, perm)
     else folders.set(path, { perm, isEmpty: letter === 'e' })
   }
-  return { files, folders }
+  return { files, folders, leftOut }
 }
 
 /** Whether a path is in this list, or below a listed path that ends in `/`. */

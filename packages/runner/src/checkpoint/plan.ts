@@ -1,5 +1,5 @@
 /** What a restore does to which path, from the difference of two snapshots. Pure. */
-import { FOLDER_PERM, type Manifest, shown, type TreeChange, type TreePath, usualPerm } from './listing.ts'
+import { FOLDER_PERM, type Manifest, shown, type TreeChange, type TreePath, usualPerm, withinAny } from './listing.ts'
 
 export type Write = { readonly path: TreePath; readonly oid: string; readonly mode: string; readonly perm: number }
 
@@ -14,6 +14,8 @@ export type RestorePlan = {
   readonly folders: readonly { readonly path: TreePath; readonly perm: number; readonly isMade: boolean }[]
   /** Folders to remove if they are empty; innermost first. */
   readonly emptied: readonly TreePath[]
+  /** Files that were there, but are not held: they stay as they are. */
+  readonly leftOut: readonly TreePath[]
 }
 
 export type FileChange = {
@@ -33,7 +35,9 @@ export function planRestore(
   const writes = wanted.flatMap(({ path, from, to }) =>
     to === null ? [] : [{ path, ...to, perm: then.files.get(path) ?? usualPerm(to.mode), isNew: from === null }],
   )
-  const removals = wanted.filter(({ to }) => to === null).map(({ path }) => path)
+  const gone = wanted.filter(({ to }) => to === null).map(({ path }) => path)
+  const wasLeftOut = withinAny(then.leftOut)
+  const removals = gone.filter((path) => !wasLeftOut(path))
   const touched = new Set(changes.map(({ path }) => path))
   const modes = [...new Set([...now.files.keys(), ...then.files.keys()])].flatMap((path) => {
     if (touched.has(path) || !isWanted(path)) return []
@@ -44,7 +48,7 @@ export function planRestore(
   const folders = [...new Set([...now.folders.keys(), ...then.folders.keys()])].flatMap((path) => {
     const [before, after] = [now.folders.get(path), then.folders.get(path)]
     const isSame = before?.perm === after?.perm && (after === undefined || before?.isEmpty === after.isEmpty)
-    if (isSame || !isWanted(path)) return []
+    if (isSame || !isWanted(path) || wasLeftOut(path)) return []
     // A folder that had nothing special is made by what is in it; only its permissions may have to go back.
     return after !== undefined || before?.isEmpty === false
       ? [{ path, perm: after?.perm ?? FOLDER_PERM, isMade: after !== undefined }]
@@ -55,7 +59,8 @@ export function planRestore(
     removals,
     modes,
     folders: folders.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
-    emptied: emptiedBy(removals, now, then, isWanted),
+    emptied: emptiedBy(removals, now, then, (path) => isWanted(path) && !wasLeftOut(path)),
+    leftOut: gone.filter(wasLeftOut),
   }
 }
 
@@ -73,8 +78,8 @@ export function previewOf(plan: RestorePlan, bytesOf: (oid: string) => number): 
   return files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-export function isEmptyPlan(plan: RestorePlan): boolean {
-  return Object.values(plan).every((part: readonly unknown[]) => part.length === 0)
+export function isEmptyPlan({ writes, removals, modes, folders, emptied }: RestorePlan): boolean {
+  return [writes, removals, modes, folders, emptied].every(({ length }) => length === 0)
 }
 
 /** A path of the caller's selection, or anything below one of its folders. No selection: everything. */
@@ -104,7 +109,8 @@ function emptiedBy(
   return [...candidates].filter((path) => !kept.has(path)).toSorted((a, b) => depthOf(b) - depthOf(a))
 }
 
-function parentsOf(path: TreePath): readonly TreePath[] {
+/** Innermost first. */
+export function parentsOf(path: TreePath): readonly TreePath[] {
   const parents: TreePath[] = []
   for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) parents.push(path.slice(0, at))
   return parents

@@ -3,6 +3,7 @@
  *
  * I1  Before a file changes, a safety checkpoint holds what is there, or the file is left alone.
  * I2  A file that someone else changed is never overwritten without `force`.
+ * I3  A file that was there and that the checkpoint does not hold, because it was ignored or too large, is not removed.
  */
 import { Fault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, Restored, RestoreRequest } from '@breakfall/wire'
@@ -37,7 +38,7 @@ export async function previewRestore(context: RestoreContext, id: string, reques
     safety: null,
     files: await filesOf(context, plan),
     conflicts: conflictsIn(context, plan, safeAt),
-    skipped: [],
+    skipped: leftAlone(plan),
   }
 }
 
@@ -45,10 +46,12 @@ export async function restore(context: RestoreContext, id: string, request: Rest
   const { now, plan, safeAt } = await compare(context, id, request)
   const conflicts = request.force === true ? [] : conflictsIn(context, plan, safeAt)
   if (conflicts.length > 0) throw conflict(context.boxId, conflicts) // I2
-  if (isEmptyPlan(plan)) return { restored: 0, removed: 0, safety: null, files: [], conflicts: [], skipped: [] }
+  if (isEmptyPlan(plan))
+    return { restored: 0, removed: 0, safety: null, files: [], conflicts: [], skipped: leftAlone(plan) }
   const files = await filesOf(context, plan)
   const { id: safety } = await context.keepSafety(now) // I1
-  return { ...(await apply(context, plan, safeAt)), safety, files, conflicts: [] }
+  const applied = await apply(context, plan, safeAt)
+  return { ...applied, skipped: [...leftAlone(plan), ...applied.skipped], safety, files, conflicts: [] }
 }
 
 /** The steps from one state to another. */
@@ -65,8 +68,7 @@ export async function filesOf(
   { store, signal }: Pick<RestoreContext, 'store' | 'signal'>,
   plan: RestorePlan,
 ): Promise<CheckpointDiff['files']> {
-  const oids = plan.writes.map(({ oid }) => oid)
-  const sizes = await store.sizes([...new Set(oids)], signal)
+  const sizes = await store.sizes(objectsOf(plan), signal)
   return previewOf(plan, (oid) => sizes.get(oid) ?? 0).slice(0, FILES_SHOWN_MAX)
 }
 
@@ -74,6 +76,14 @@ export async function filesOf(
 
 const FILES_SHOWN_MAX = 1_000
 const RESTORE = 'restore'
+
+/** I3 */
+const leftAlone = ({ leftOut }: RestorePlan): Restored['skipped'] =>
+  leftOut
+    .slice(0, FILES_SHOWN_MAX)
+    .map((path) => ({ path: shown(path), because: 'it was there, but the checkpoint does not hold it' }))
+
+const objectsOf = ({ writes }: RestorePlan): readonly string[] => [...new Set(writes.map(({ oid }) => oid))]
 
 async function compare(
   context: RestoreContext,
@@ -107,10 +117,11 @@ async function apply(context: RestoreContext, plan: RestorePlan, safeAt: bigint)
   const { store, signal, activity, records } = context
   const { open, owner } = context.workspace()
   const blobs = (oids: readonly string[]): Promise<ReadonlyMap<string, Buffer>> => store.blobs(oids, signal)
+  const sizes = await store.sizes(objectsOf(plan), signal)
   const onStaging = (name: string): void => records.setStaging(name)
   activity.begin(RESTORE)
   try {
-    return await context.exclusive(() => applyPlan({ open, owner, safeAt, blobs, onStaging }, plan))
+    return await context.exclusive(() => applyPlan({ open, owner, safeAt, sizes, blobs, onStaging }, plan))
   } finally {
     activity.end(RESTORE)
     records.forgetStaging()

@@ -114,11 +114,11 @@ export class ShadowStore {
   /** I3 */
   async keep(id: string, { tree, manifestOid }: Snapshot, signal: AbortSignal): Promise<void> {
     const input = joinNul([`040000 tree ${tree}\tfiles`, `100644 blob ${manifestOid}\tmanifest`])
-    await this.gitAll([`update-ref refs/checkpoints/${id} "$("$1" mktree -z)"`], { input, signal })
+    await this.gitAll([`update-ref ${REFS}/${id} "$("$1" mktree -z)"`], { input, signal })
   }
 
   async load(id: string, signal: AbortSignal): Promise<Snapshot> {
-    const ref = `refs/checkpoints/${id}`
+    const ref = `${REFS}/${id}`
     const lines = [`rev-parse ${ref}:files ${ref}:manifest`, `cat-file blob ${ref}:manifest`]
     const [names, bytes = EMPTY] = await this.gitAll(lines, { signal })
     const [tree = '', manifestOid = ''] = textOf(names).split('\n')
@@ -168,8 +168,15 @@ export class ShadowStore {
   }
 
   async drop(ids: readonly string[], signal: AbortSignal): Promise<void> {
-    const input = Buffer.from(ids.map((id) => `delete refs/checkpoints/${id}\0\0`).join(''))
+    const input = Buffer.from(ids.map((id) => `delete ${REFS}/${id}\0\0`).join(''))
     await this.git(['update-ref', '-z', '--stdin'], { input, signal })
+  }
+
+  /** Removes all but these: a process that was killed may have left one that no list names. */
+  async keepOnly(ids: readonly string[], signal: AbortSignal): Promise<void> {
+    const refs = textOf(await this.git(['for-each-ref', '--format=%(refname:lstrip=2)', REFS], { signal }))
+    const others = refs.split('\n').filter((id) => id !== '' && !ids.includes(id))
+    if (others.length > 0) await this.drop(others, signal)
   }
 
   /** Deletes objects that no checkpoint needs. */
@@ -253,6 +260,7 @@ export class ShadowStore {
 }
 
 const EMPTY = Buffer.alloc(0)
+const REFS = 'refs/checkpoints'
 const PATHS_AT_ONCE = 2_000
 const INDEX_BYTES_MAX = 256 * 1024 * 1024
 const EXCLUDE_BYTES_MAX = 64 * 1024

@@ -9,6 +9,7 @@ import { isIPv4 } from 'node:net'
 import { isObject } from '../state/json.ts'
 import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
 import { Connections } from './connections.ts'
+import { DenialFile } from './denial-file.ts'
 import { Denials } from './denials.ts'
 import type { Internet } from './dial.ts'
 import { dnsAnswer, readQuestion } from './dns-answer.ts'
@@ -18,6 +19,8 @@ import { type BoxSockets, takeSockets } from './sockets.ts'
 export type NamesSetup = {
   /** Where the addresses are kept. */
   readonly file: string
+  /** Where what was refused is kept. */
+  readonly deniedFile: string
   readonly ip: string | null
   readonly internet: Internet
   readonly now: () => number
@@ -31,6 +34,7 @@ const QUERIES_MAX = 1_000 // a second; a box that asks more often must not slow 
 
 export class BoxNames {
   readonly denials = new Denials()
+  readonly #denialFile: DenialFile
   readonly #setup: NamesSetup
   readonly #addresses = new Map<string, string>()
   readonly #names = new Map<string, string>()
@@ -44,6 +48,7 @@ export class BoxNames {
 
   constructor(setup: NamesSetup, allow: readonly string[]) {
     this.#setup = setup
+    this.#denialFile = new DenialFile(setup.deniedFile, this.denials)
     this.allow(allow)
     this.#read()
     const names = (): readonly Pattern[] => this.#patterns
@@ -53,7 +58,10 @@ export class BoxNames {
           return names()
         },
         nameOf: (address) => this.#names.get(address),
-        onDenied: (denial) => this.denials.add(denial, setup.now()),
+        onDenied: (denial) => {
+          this.denials.add(denial, setup.now())
+          this.#denialFile.saveSoon()
+        },
       },
       setup.internet,
     )
@@ -80,6 +88,7 @@ export class BoxNames {
     this.#sockets = []
     this.#servedIn = ''
     if (this.#save !== undefined) this.#write()
+    this.#denialFile.save()
   }
 
   // ---- details, in the order they are used above ----
@@ -112,7 +121,10 @@ export class BoxNames {
     const question = this.#isFlood() ? undefined : readQuestion(query)
     if (question === undefined) return undefined
     const isAllowed = findAllowed(this.#patterns, question.name) !== undefined
-    if (!isAllowed) this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2
+    if (!isAllowed) {
+      this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2
+      this.#denialFile.saveSoon()
+    }
     return dnsAnswer(query, isAllowed ? this.#addressOf(question.name) : undefined)
   }
 

@@ -1,5 +1,6 @@
 /** What a box tried to reach and may not, counted by name; the oldest are forgotten first. */
 import type { Diagnostic } from '@breakfall/faults'
+import { isObject } from '../state/json.ts'
 
 export const DENIAL_REASONS = ['not_allowed', 'private_address', 'other_name', 'no_address'] as const
 export type DenialReason = (typeof DENIAL_REASONS)[number]
@@ -24,6 +25,14 @@ export class Denials {
     return [...this.#entries.values()]
   }
 
+  /** What an earlier process counted, as it was stored. What is not an entry is left out. */
+  read(stored: unknown): void {
+    for (const entry of Array.isArray(stored) ? stored.slice(-ENTRIES_MAX) : []) {
+      const denied = deniedOf(entry)
+      if (denied !== undefined) this.#entries.set(keyOf(denied), denied)
+    }
+  }
+
   add(denial: Denial, nowMs: number): void {
     this.#count(denial, nowMs, (this.#entries.get(keyOf(denial))?.count ?? 0) + 1)
   }
@@ -32,9 +41,11 @@ export class Denials {
   lookedUp(name: string, type: number, nowMs: number): void {
     const denial: Denial = { name, port: null, because: 'not_allowed' }
     const types = this.#lookups.get(name) ?? new Map<number, number>()
+    const before = types.size === 0 ? 0 : Math.max(...types.values())
     types.set(type, (types.get(type) ?? 0) + 1)
     this.#lookups.set(name, types)
-    this.#count(denial, nowMs, Math.max(...types.values()))
+    const more = Math.max(...types.values()) - before
+    this.#count(denial, nowMs, (this.#entries.get(keyOf(denial))?.count ?? 0) + more)
   }
 
   /** The current counts, to compare with later ones. */
@@ -91,6 +102,15 @@ const WHY: Readonly<Record<DenialReason, string>> = {
   private_address: ', because its address is not on the public internet',
   other_name: ', because it asked for another name there',
   no_address: ', because it has no address',
+}
+
+function deniedOf(json: unknown): Denied | undefined {
+  if (!isObject(json)) return undefined
+  const { name, port, because, count, lastAtMs } = json
+  const reason = DENIAL_REASONS.find((known) => known === because)
+  const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
+  if (typeof name !== 'string' || reason === undefined || !isNumber(count) || !isNumber(lastAtMs)) return undefined
+  return { name, port: isNumber(port) ? port : null, because: reason, count, lastAtMs }
 }
 
 const keyOf = ({ name, port, because }: Denial): string => `${name} ${port ?? ''} ${because}`

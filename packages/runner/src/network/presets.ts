@@ -73,15 +73,23 @@ const ASK: Readonly<Record<Preset, (source: PresetSource) => Promise<readonly st
     const answer = first === undefined ? '' : await get(`${first.replace(/\/*$/, '/')}npm/latest`, 'application/json')
     return [...registries, ...urlsIn(/"tarball":\s*"([^"]+)"/g, answer)]
   },
-  pypi: async ({ run, get }) => {
-    const set = urlsIn(/index-url='?(https?:\/\/[^'\s]+)/g, await run('pip', ['config', 'list']))
-    const help = (await run('pip', ['install', '--help'])).replaceAll(/\s+/g, ' ')
-    const byDefault = urlsIn(/Python Package Index \(default (https?:\/\/[^\s)]+)\)/g, help)
-    const indexes = set.length === 0 ? byDefault : set
-    const first = indexes[0]
+  pypi: async ({ run, get, files }) => {
+    const pip = async (...args: string[]): Promise<string> => (await run('pip', args)) || run('pip3', args)
+    const lines = (await pip('config', 'list')).split('\n')
+    const set = lines.filter((line) => /^[^=]*\b(?:extra-)?index-url=/.test(line))
+    const help = (await pip('install', '--help')).replaceAll(/\s+/g, ' ')
+    const indexes = [
+      ...set.flatMap((line) => urlsIn(/(https?:\/\/[^'\s]+)/g, line)),
+      ...(set.some((line) => !line.includes('extra-index-url')) // it replaces the default
+        ? []
+        : urlsIn(/Python Package Index \(default (https?:\/\/[^\s)]+)\)/g, help)),
+    ]
     const accept = 'application/vnd.pypi.simple.v1+json, text/html;q=0.1'
-    const answer = first === undefined ? '' : await get(`${first.replace(/\/*$/, '/')}pip/`, accept)
-    return [...indexes, ...urlsIn(/"url":\s*"(https?:\/\/[^"]+)"|href="(https?:\/\/[^"]+)"/g, answer)]
+    const answers = await Promise.all(indexes.map((index) => get(`${index.replace(/\/*$/, '/')}pip/`, accept)))
+    const listed = answers.flatMap((answer) =>
+      urlsIn(/"url":\s*"(https?:\/\/[^"]+)"|href=["'](https?:\/\/[^"']+)/g, answer),
+    )
+    return [...indexes, ...(listed.length === 0 ? storesKnownTo(await pip('--version'), files, indexes) : listed)]
   },
   crates: async ({ folders, files, get, home }) => {
     const at = `${home}/.cargo`
@@ -116,6 +124,20 @@ const ASK: Readonly<Record<Preset, (source: PresetSource) => Promise<readonly st
         .flatMap((text) => urlsIn(/^(?!\s*#).*?(https?:\/\/[^\s\]]+)/gm, text)),
     ),
 }
+
+/** An index that does not answer: pip itself has the name of the host that serves the files of its default index. */
+function storesKnownTo(version: string, files: PresetSource['files'], indexes: readonly string[]): readonly string[] {
+  const at = / from (\/.+) \(python/.exec(version)?.[1]
+  const hosts = new Set(indexes.map(nameOf))
+  return (at === undefined ? [] : files(`${at}/_internal/models/index.py`)).flatMap((text) =>
+    Array.from(text.matchAll(FILE_STORE)).flatMap(([, index = '', store = '']) =>
+      hosts.has(nameOf(index)) ? [store] : [],
+    ),
+  )
+}
+
+/** As pip declares its indexes. */
+const FILE_STORE = /\(\s*"(https?:\/\/[^"]+)",\s*file_storage_domain="([^"]+)"/g
 
 const urlsIn = (pattern: RegExp, text: string): readonly string[] =>
   Array.from(text.matchAll(pattern), ([, first, second]) => first ?? second ?? '')

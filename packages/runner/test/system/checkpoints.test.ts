@@ -227,6 +227,27 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     assert.equal(sh(ws.folder, 'cat dist/y node_modules/z'), 'new\nnew\n')
   })
 
+  test('what was there but is not held is no new file: ignored, large and nested ones stay, and the answer names them', async () => {
+    const ws =
+      await workspace(`mkdir dist; chmod 700 dist; echo mine >dist/y; echo dist/ >.gitignore; head -c 200000 /dev/zero >large
+      git init -q sub; echo mine >sub/x; ln -s nowhere other; mkfifo pipe`)
+    const { id } = await ws.take()
+    await ws.run('rm .gitignore; echo small >large; rm -rf sub/.git; rm pipe; echo file >pipe; echo new >new')
+    const preview = await ws.restore(id, { dryRun: true })
+    const { skipped, files } = await ws.restore(id)
+    const named = ['dist/y', 'large', 'pipe', 'sub/x']
+    assert.deepEqual(
+      [preview.skipped, skipped].map((all) => all.map(({ path }) => path).toSorted()),
+      [named, named],
+    )
+    assert.deepEqual(
+      files.map(({ path, change }) => `${change} ${path}`),
+      ['added .gitignore', 'removed new'],
+    )
+    assert.equal(sh(ws.folder, 'cat dist/y large pipe sub/x; stat -c %a dist'), 'mine\nsmall\nfile\nmine\n700\n')
+    assert.deepEqual((await ws.restore(id)).safety, null, 'nothing is left to do')
+  })
+
   test('a difference is a list of files, or a patch that git understands', async () => {
     const ws = await workspace('echo one >a; echo one >b')
     const { id } = await ws.take()

@@ -137,6 +137,7 @@ for (const level of ['bwrap', 'process'] as const) {
         const runner = await start(t)
         await runner.box({ id: 'small', limits: { memoryMb: 64 } })
         const other = runner.run('b1', 'sleep 1; echo fine')
+        await runner.call('POST', 'boxes/small/exec', { execId: 'beside', command: ['cat'], stdin: 'pipe' })
         const fill = 'x=$(head -c 300000000 /dev/zero | tr "\\0" a)'
         const { exec } = await runner.run('small', fill)
         assert.equal(exec.exit?.cause, 'oom_killed')
@@ -145,6 +146,14 @@ for (const level of ['bwrap', 'process'] as const) {
         assert.ok(
           child.exec.exit?.diagnostics.some(({ id }) => id === 'oom_killed_child'),
           JSON.stringify(child.exec.exit),
+        )
+        await runner.call('POST', 'boxes/small/exec', { execId: 'hog', shell: fill, background: { timeoutMs: 0 } })
+        const hog = await runner.client.waitExec('small', 'hog')
+        assert.equal(hog.exit?.cause, 'oom_killed', 'a background process says the same')
+        assert.equal(
+          (await runner.client.getExec('small', 'beside')).state,
+          'running',
+          'other commands of the box live',
         )
         const next = await runner.run('small', 'exit 137')
         assert.deepEqual([next.exec.exit?.cause, next.exec.exit?.diagnostics], ['exited', []]) // it does not inherit the earlier kill

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { boxNetworkSchema, type BoxNetworkView } from '@breakfall/wire'
 import { findProgram } from '../../src/isolation/find-program.ts'
-import { asProgram, inProcess, type TestRunner, withoutBwrap, withoutRoot } from '../kit.ts'
+import { asProgram, inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 const curl = findProgram('curl', '/usr/bin:/bin')
 const perl = findProgram('perl', '/usr/bin:/bin')
@@ -220,29 +220,42 @@ describe('a box with a list of names', { skip }, async () => {
     assert.equal((await runner.call('PUT', 'boxes/b2/network', { allow: [] })).status, 400)
   })
 
-  test('still reaches its names after a restart of the runner (a plain user)', { skip: withoutRoot }, async (t) => {
-    const { names, ports } = await internetOf(t)
-    const folder = tempFolder(t)
-    chmodSync(folder, 0o755)
-    const file = join(folder, 'internet.json')
-    writeFileSync(file, JSON.stringify({ names, ports }), { mode: 0o644 })
-    const preload = new URL('../programs/fake-internet.mjs', import.meta.url).href
-    const env = { ...process.env, FAKE_INTERNET: file, NODE_OPTIONS: `--import ${preload}` }
-    const user = { uid: 65_534, gid: 65_534 }
-    const runner = await asProgram(t, join(folder, 'state'), [], user, {}, env)
-    await runner.box({ id: 'b1', network: { allow: ['packages.example.org'] } })
-    const shell = `getent hosts packages.example.org; ${fetchOf('https://packages.example.org/')}; while [ ! -e go ]; do sleep 0.02; done; ${fetchOf('https://packages.example.org/', '--retry 20 --retry-all-errors --retry-delay 1')}; ${fetchOf('https://203.0.113.1/')}`
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell })
-    for await (const event of runner.client.execEvents('b1', 'e1'))
-      if (event.type === 'stdout' && event.data?.includes('200') === true) break
-    await runner.kill('SIGKILL')
-    const next = await asProgram(t, runner.stateDir, [], user, {}, env)
-    await next.call('PUT', 'boxes/b1/files/go', '')
-    const { exit } = await next.client.waitExec('b1', 'e1')
-    const output = (await next.client.execOutput('b1', 'e1', 'stdout')).toString()
-    assert.match(output, /^127\.64\.0\.1 +packages\.example\.org\nhello\n200\nhello\n200\n000\nfailed \d+\n$/)
-    assert.deepEqual(exit?.diagnostics[0]?.evidence, ['203.0.113.1:443'])
-  })
+  test(
+    'still reaches its names after a restart of the runner, and what was refused is still listed (a plain user)',
+    { skip: withoutRoot },
+    async (t) => {
+      const { names, ports } = await internetOf(t)
+      const folder = tempFolder(t)
+      chmodSync(folder, 0o755)
+      const file = join(folder, 'internet.json')
+      writeFileSync(file, JSON.stringify({ names, ports }), { mode: 0o644 })
+      const preload = new URL('../programs/fake-internet.mjs', import.meta.url).href
+      const env = { ...process.env, FAKE_INTERNET: file, NODE_OPTIONS: `--import ${preload}` }
+      const user = { uid: 65_534, gid: 65_534 }
+      const runner = await asProgram(t, join(folder, 'state'), [], user, {}, env)
+      await runner.box({ id: 'b1', network: { allow: ['packages.example.org'] } })
+      const shell = `getent hosts packages.example.org; ${fetchOf('https://packages.example.org/')}; while [ ! -e go ]; do sleep 0.02; done; ${fetchOf('https://packages.example.org/', '--retry 20 --retry-all-errors --retry-delay 1')}; ${fetchOf('https://203.0.113.1/')}`
+      await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', shell })
+      for await (const event of runner.client.execEvents('b1', 'e1'))
+        if (event.type === 'stdout' && event.data?.includes('200') === true) break
+      await runner.run('b1', 'getent hosts evil.example; true')
+      await until(
+        () => existsSync(join(runner.stateDir, 'boxes/default/b1/denied.json')),
+        (isKept) => isKept,
+      )
+      await runner.kill('SIGKILL')
+      const next = await asProgram(t, runner.stateDir, [], user, {}, env)
+      await next.call('PUT', 'boxes/b1/files/go', '')
+      const { exit } = await next.client.waitExec('b1', 'e1')
+      const output = (await next.client.execOutput('b1', 'e1', 'stdout')).toString()
+      assert.match(output, /^127\.64\.0\.1 +packages\.example\.org\nhello\n200\nhello\n200\n000\nfailed \d+\n$/)
+      assert.deepEqual(exit?.diagnostics[0]?.evidence, ['203.0.113.1:443'])
+      assert.deepEqual(
+        (await view(next)).denied.map(({ name, count }) => `${name} ${count}`),
+        ['evil.example 1', '203.0.113.1 1'],
+      )
+    },
+  )
 })
 
 const BY_PROGRAM: Readonly<Record<string, string>> = {
