@@ -11,7 +11,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   wire: ['faults'],
   supervisor: ['faults'],
   model: ['faults', 'wire'],
-  runner: ['faults', 'wire'],
+  runner: ['faults', 'wire', 'supervisor/platform'],
   gateway: ['faults', 'wire', 'model'],
   mcp: ['faults', 'wire', 'supervisor'],
   daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client', 'mcp'],

@@ -8,19 +8,10 @@
  * I3  A file that is not sent is named, with the reason.
  */
 import { createHash } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readlinkSync,
-  readSync,
-  realpathSync,
-} from 'node:fs'
+import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname, join, relative, sep } from 'node:path'
 import type { InstructionsFile } from '@breakfall/wire'
+import { pathOfOpen } from '@breakfall/supervisor/platform'
 import type { ProjectText } from './system-prompt.ts'
 
 export const PROJECT_LIMITS = {
@@ -109,7 +100,7 @@ function readOne(file: string, root: string): Read {
   }
   try {
     const stat = fstatSync(fd)
-    const refused = whyNot(realPathOf(fd, file), file, root, stat) // I1
+    const refused = whyNot(pathOfOpen(fd) ?? realpathSync(file), file, root, stat) // I1: no one can replace the open file
     if (refused !== undefined) return { refused, bytes: stat.isFile() ? stat.size : 0 }
     const content = readUpTo(fd, PROJECT_LIMITS.fileBytesMax)
     return isText(content) ? { content } : { refused: 'is not text in UTF-8', bytes: stat.size }
@@ -122,15 +113,6 @@ function readOne(file: string, root: string): Read {
 
 const unreadable = (error: unknown): string =>
   `cannot be read (${error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'})`
-
-/** The path of the open file, which no one can replace any more. */
-function realPathOf(fd: number, file: string): string {
-  try {
-    return readlinkSync(`/proc/self/fd/${fd}`)
-  } catch {
-    return realpathSync(file) // a system without /proc
-  }
-}
 
 function whyNot(
   real: string,

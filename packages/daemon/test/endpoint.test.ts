@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { isFault } from '@breakfall/faults'
-import { readProcess } from '@breakfall/supervisor'
+import { readProcess } from '@breakfall/supervisor/platform'
 import { RunnerEndpoint } from '../src/runner/endpoint.ts'
 
 const never = new AbortController().signal

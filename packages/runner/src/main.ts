@@ -1,9 +1,9 @@
 /** The runner as a program: `main.ts --port 0 --json --token-file F --state-dir D [--allow-workspace DIR]… [--allow-isolation process]`. */
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
 import { ISOLATION_LEVELS, type IsolationLevel } from '@breakfall/wire'
+import { userFolder } from '@breakfall/supervisor/platform'
 import { startRunner } from './start.ts'
 import { errorCode } from './state/json.ts'
 
@@ -30,9 +30,7 @@ async function main(): Promise<void> {
       'boxes-kept-max': { type: 'string' },
     },
   })
-  const stateDir =
-    values['state-dir'] ??
-    join(process.env['XDG_STATE_HOME'] ?? join(homedir(), '.local', 'state'), 'breakfall', 'runner')
+  const stateDir = values['state-dir'] ?? join(userFolder('state', process.env) ?? noHome(), 'breakfall', 'runner')
   const allowIsolation = values['allow-isolation'].map((level): 'process' => {
     if (level !== 'process') throw new TypeError(`--allow-isolation must be "process", got "${level}"`)
     return level
@@ -72,6 +70,10 @@ async function main(): Promise<void> {
       void runner.close().then(() => process.exit(0))
     })
   }
+}
+
+function noHome(): never {
+  throw new TypeError('this user has no home folder; set HOME to an absolute path, or pass --state-dir')
 }
 
 function levelOf(text: string): IsolationLevel {

@@ -1,9 +1,10 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
-import { availableParallelism, homedir, totalmem } from 'node:os'
+import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { type Environment, homeFolder, inheritedDescriptors } from '@breakfall/supervisor/platform'
 import { Fences } from './box/fences.ts'
 import { parseMount } from './box/mounts.ts'
 import { systemClock } from './clock.ts'
@@ -26,7 +27,6 @@ import { PresetFinder } from './network/ask-machine.ts'
 import { INTERNET } from './network/dial.ts'
 import type { RunnerOptions } from './options.ts'
 import type { Identity } from './state/identity.ts'
-import { inheritedDescriptors } from './state/inherited.ts'
 
 export async function readHost(
   options: RunnerOptions,
@@ -129,8 +129,8 @@ export async function readHost(
 // ---- details ----
 
 /** The runner user's home folder; `/` if there is none, which no box can have. */
-function homeOf({ HOME = '' }: Readonly<Record<string, string | undefined>>): string {
-  const home = HOME.startsWith('/') ? HOME : homedir()
+function homeOf(environment: Environment): string {
+  const home = homeFolder(environment) ?? '/'
   return existsSync(home) ? realpathSync(home) : home
 }
 

@@ -3,6 +3,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
 import { createService, loadTokens } from '@breakfall/wire/node'
+import { inheritedDescriptors } from '@breakfall/supervisor/platform'
 import { authorize } from './api/access.ts'
 import { runnerRoutes } from './api/handlers.ts'
 import { Boxes } from './box/boxes.ts'
@@ -18,7 +19,6 @@ import { readHost } from './read-host.ts'
 import { startJoining } from './join/start-joining.ts'
 import { makeFolder } from './state/disk.ts'
 import { announce, lockFolder, readIdentity, withdraw } from './state/identity.ts'
-import { inheritedDescriptors } from './state/inherited.ts'
 
 export type Runner = {
   readonly url: string

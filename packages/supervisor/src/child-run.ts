@@ -13,16 +13,8 @@ import { pause, within } from './clock.ts'
 import type { LineSplitter } from './lines.ts'
 import type { StartFailure } from './preflight.ts'
 import { startFailure } from './preflight.ts'
-import {
-  familyOf,
-  type Leader,
-  type ProcessEntry,
-  readProcess,
-  RUN_MARK,
-  signalEntry,
-  signalGroup,
-  SUPERVISOR_MARK,
-} from './process-table.ts'
+import { type ProcessEntry, readProcess } from './platform.ts'
+import { familyOf, type Leader, RUN_MARK, signalEntry, signalGroup, SUPERVISOR_MARK } from './process-table.ts'
 import { reaper, SUPERVISOR_ID } from './reaper.ts'
 import type { ResolvedSpec } from './spec.ts'
 

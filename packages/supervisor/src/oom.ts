@@ -5,16 +5,17 @@
  * I2  The child's own group counts. The child may move to it after its start (`systemd-run --scope`).
  */
 import { readFileSync } from 'node:fs'
+import { controlGroupsOf, MACHINE_COUNTERS } from './platform.ts'
 
 export class OomKillCounter {
   #counted: ReadonlyMap<string, number> = new Map()
 
   /** Records the counters. Call it from time to time while the child lives. */
   sample(pid: number | undefined): void {
-    const files = new Set([...filesOf('self'), ...(pid === undefined ? [] : filesOf(`${pid}`))]) // I2
+    const files = new Set([...filesOf('self'), ...(pid === undefined ? [] : filesOf(pid))]) // I2
     const counted = countsOf(files)
     // Without control groups, the counter of the whole machine has to do.
-    this.#counted = counted.size > 0 ? counted : countsOf(['/proc/vmstat'])
+    this.#counted = counted.size > 0 ? counted : countsOf([MACHINE_COUNTERS])
   }
 
   /** Kills since the last sample (I1). 0 if the system has no counters. */
@@ -27,15 +28,17 @@ export class OomKillCounter {
 
 // ---- details ----
 
-function filesOf(process: string): readonly string[] {
-  return (textOf(`/proc/${process}/cgroup`) ?? '').split('\n').flatMap((line) => {
-    const [, controllers, group] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
-    if (controllers === undefined || group === undefined) return []
-    // In a container the path of the group is not mounted; its files are at the root.
-    if (controllers === '') return [`/sys/fs/cgroup${group}/memory.events`, '/sys/fs/cgroup/memory.events']
-    if (!controllers.split(',').includes('memory')) return []
-    return [`/sys/fs/cgroup/memory${group}/memory.oom_control`, '/sys/fs/cgroup/memory/memory.oom_control']
-  })
+function filesOf(process: number | 'self'): readonly string[] {
+  return controlGroupsOf(process)
+    .split('\n')
+    .flatMap((line) => {
+      const [, controllers, group] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
+      if (controllers === undefined || group === undefined) return []
+      // In a container the path of the group is not mounted; its files are at the root.
+      if (controllers === '') return [`/sys/fs/cgroup${group}/memory.events`, '/sys/fs/cgroup/memory.events']
+      if (!controllers.split(',').includes('memory')) return []
+      return [`/sys/fs/cgroup/memory${group}/memory.oom_control`, '/sys/fs/cgroup/memory/memory.oom_control']
+    })
 }
 
 function countsOf(files: Iterable<string>): ReadonlyMap<string, number> {

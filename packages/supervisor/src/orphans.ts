@@ -8,13 +8,14 @@
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { type Leader, livingProcesses, hasMark, readProcess, signalEntry, SUPERVISOR_MARK } from './process-table.ts'
+import { bootId, hasVariable, readProcess } from './platform.ts'
+import { type Leader, livingProcesses, signalEntry, SUPERVISOR_MARK } from './process-table.ts'
 import { SUPERVISOR_ID } from './reaper.ts'
 import { isRecord } from './record.ts'
 
 export type Swept = { readonly pid: number; readonly supervisorId: string }
 
-/** Ends, with SIGKILL, what dead supervisors left behind, and returns what it ended. Does nothing without /proc. */
+/** Ends, with SIGKILL, what dead supervisors left behind, and returns what it ended. Does nothing without a process table. */
 export function sweepOrphans(stateDir: string): readonly Swept[] {
   const swept: Swept[] = []
   for (const file of recordsIn(stateDir)) {
@@ -26,7 +27,7 @@ export function sweepOrphans(stateDir: string): readonly Swept[] {
     if (isAlive(record.owner)) continue // I2
     for (const entry of livingProcesses()) {
       const listed = record.children.some((child) => child.pid === entry.pid && child.startTime === entry.startTime)
-      if (!listed && !hasMark(entry.pid, SUPERVISOR_MARK, record.supervisorId)) continue // I1
+      if (!listed && !hasVariable(entry.pid, SUPERVISOR_MARK, record.supervisorId)) continue // I1
       if (signalEntry(entry, 'SIGKILL')) swept.push({ pid: entry.pid, supervisorId: record.supervisorId })
     }
     rmSync(file, { force: true })
@@ -121,12 +122,4 @@ const isIdentity = (value: unknown): value is Identity => isRecord(value) && Num
 function isAlive(owner: Identity): boolean {
   const now = readProcess(owner.pid)
   return now !== undefined && (owner.startTime == null || owner.startTime === now.startTime)
-}
-
-function bootId(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-  } catch {
-    return 'unknown' // without /proc nothing is swept anyway
-  }
 }

@@ -6,8 +6,9 @@
  */
 import { describeCause } from '@breakfall/faults'
 import { constants } from 'node:fs'
-import { access, open, readdir, stat } from 'node:fs/promises'
+import { access, open, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { runsForeignBinaries } from './platform.ts'
 import { errorCode } from './record.ts'
 
 export const START_REASONS = [
@@ -172,13 +173,4 @@ function isForeign(head: Buffer): boolean {
   const isMachO = ['\xcf\xfa\xed\xfe', '\xce\xfa\xed\xfe', '\xca\xfe\xba\xbe', '\xfe\xed\xfa\xcf'].includes(magic)
   if (isMachO) return process.platform !== 'darwin'
   return magic.startsWith('MZ') && head.includes(0)
-}
-
-/** If emulators (qemu, wine) are registered with the kernel, a foreign binary may run. */
-async function runsForeignBinaries(): Promise<boolean> {
-  try {
-    return (await readdir('/proc/sys/fs/binfmt_misc')).some((name) => name !== 'register' && name !== 'status')
-  } catch {
-    return false // not Linux, or not mounted: nothing is registered
-  }
 }

@@ -1,53 +1,30 @@
 /**
- * Which processes are alive and which belong to a child. On Linux from /proc; elsewhere only process groups are known.
+ * Which processes are alive and which belong to a child. Without a process table only process groups are known.
  *
  * I1  A pid alone never identifies a process. A process is ours if its environment has our marker, if it is the process we
  *     started (same start time) or a descendant of it, or if it is in its group or session and the pid was not reused.
  * I2  A process that we may not inspect is not ours.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import {
+  HAS_PROCESS_TABLE,
+  hasVariable,
+  isDead,
+  type ProcessEntry,
+  processIds,
+  readProcess,
+  sendSignal,
+} from './platform.ts'
 
 /** Environment variable of every child of this process and of all their descendants. */
 export const SUPERVISOR_MARK = 'BREAKFALL_SUPERVISOR'
 /** Environment variable of one run of one child. */
 export const RUN_MARK = 'BREAKFALL_RUN'
 
-export const HAS_PROC = process.platform === 'linux'
-
-export type ProcessEntry = {
-  readonly pid: number
-  readonly ppid: number
-  readonly group: number
-  readonly session: number
-  readonly state: string
-  /** In clock ticks since boot. Together with the pid it identifies one process. */
-  readonly startTime: number
-}
-
 export type Leader = { readonly pid: number; readonly startTime: number | undefined; readonly runId: string }
 
-export function readProcess(pid: number): ProcessEntry | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name is in parentheses and may contain anything, even parentheses and spaces.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const number = (index: number): number => Number(fields[index])
-    return {
-      pid,
-      state: fields[0] ?? '',
-      ppid: number(1),
-      group: number(2),
-      session: number(3),
-      startTime: number(19),
-    }
-  } catch {
-    return undefined // gone, or not Linux
-  }
-}
-
-/** All living processes of this run, including the leader. Empty without /proc. */
+/** All living processes of this run, including the leader. Empty without a process table. */
 export function familyOf(leader: Leader): readonly ProcessEntry[] {
-  if (!HAS_PROC) return []
+  if (!HAS_PROCESS_TABLE) return []
   const { startTime = UNKNOWN } = leader // unknown start time: only the marker identifies the family
   const alive = livingProcesses().filter((entry) => entry.startTime >= startTime && entry.pid !== process.pid)
   const reused = alive.some((entry) => entry.pid === leader.pid && entry.startTime !== startTime)
@@ -57,7 +34,7 @@ export function familyOf(leader: Leader): readonly ProcessEntry[] {
       !reused &&
       startTime !== UNKNOWN &&
       (entry.pid === leader.pid || entry.group === leader.pid || entry.session === leader.pid)
-    if (near || hasMark(entry.pid, RUN_MARK, leader.runId)) family.add(entry.pid) // I1
+    if (near || hasVariable(entry.pid, RUN_MARK, leader.runId)) family.add(entry.pid) // I1
   }
   // Children without the marker (`env -i`) are found through their parents. A few passes reach all of them.
   for (let grown = true; grown;) {
@@ -71,14 +48,6 @@ export function familyOf(leader: Leader): readonly ProcessEntry[] {
   return alive.filter((entry) => family.has(entry.pid))
 }
 
-export function hasMark(pid: number, name: string, value: string): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/environ`).includes(`${name}=${value}\0`)
-  } catch {
-    return false // I2
-  }
-}
-
 /** True if it is still the same living process and the signal was sent. */
 export function signalEntry(entry: Pick<ProcessEntry, 'pid' | 'startTime'>, signal: NodeJS.Signals): boolean {
   const now = readProcess(entry.pid)
@@ -88,7 +57,7 @@ export function signalEntry(entry: Pick<ProcessEntry, 'pid' | 'startTime'>, sign
 
 /** Signals the whole group of a leader that we started, unless its pid was reused. */
 export function signalGroup(leader: Leader, signal: NodeJS.Signals): boolean {
-  if (HAS_PROC && leader.startTime !== undefined) {
+  if (HAS_PROCESS_TABLE && leader.startTime !== undefined) {
     const now = readProcess(leader.pid)
     if (now !== undefined && now.startTime !== leader.startTime) return false // I1
   }
@@ -97,37 +66,20 @@ export function signalGroup(leader: Leader, signal: NodeJS.Signals): boolean {
 
 /** Every living process on the machine, without zombies. */
 export function livingProcesses(): readonly ProcessEntry[] {
-  if (!HAS_PROC) return []
-  const entries: ProcessEntry[] = []
-  for (const name of namesIn('/proc')) {
-    const pid = Number(name)
-    if (!Number.isInteger(pid)) continue
+  return idsIfReadable().flatMap((pid) => {
     const entry = readProcess(pid)
-    if (entry !== undefined && !isDead(entry)) entries.push(entry)
-  }
-  return entries
+    return entry === undefined || isDead(entry) ? [] : [entry]
+  })
 }
 
 // ---- details ----
 
-/** A zombie: it has exited, but its parent has not collected it. */
-const isDead = ({ state }: ProcessEntry): boolean => state === 'Z' || state === 'X'
-
 const UNKNOWN = -1 // earlier than the start of any process
 
-function namesIn(folder: string): readonly string[] {
+function idsIfReadable(): readonly number[] {
   try {
-    return readdirSync(folder)
+    return processIds()
   } catch {
     return [] // no free descriptor to read with; see I2
-  }
-}
-
-function sendSignal(target: number, signal: NodeJS.Signals): boolean {
-  try {
-    process.kill(target, signal)
-    return true
-  } catch {
-    return false // ESRCH: it exited in the meantime; EPERM: it is not ours
   }
 }

@@ -13,7 +13,7 @@ import { explainingLine } from './explaining-line.ts'
 import { describeExit, diagnoseExit, type ExitStatus, readExit } from './exit-status.ts'
 import { headline } from './headline.ts'
 import type { StartReason } from './preflight.ts'
-import { HAS_PROC } from './process-table.ts'
+import { HAS_PROCESS_TABLE } from './platform.ts'
 
 export type Phase = 'spawn' | 'starting' | 'ready' | 'busy' | 'stopping'
 
@@ -117,7 +117,7 @@ export const NO_FACTS = {
   drainCut: false,
   inFlight: [],
   survivors: [],
-  sweep: HAS_PROC ? 'all' : 'group-only',
+  sweep: HAS_PROCESS_TABLE ? 'all' : 'group-only',
 } as const satisfies Partial<ExitFacts>
 
 export function judge(facts: ExitFacts): JudgedReport {

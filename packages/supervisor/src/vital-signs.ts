@@ -2,23 +2,19 @@
  * Evidence that a process works: CPU time, memory, reads and page faults of its whole family. A slow server shows some of it, a
  * hung one shows none. Linux only; elsewhere there is no evidence.
  */
-import { readFileSync } from 'node:fs'
-import { familyOf, HAS_PROC, type Leader } from './process-table.ts'
+import { HAS_PROCESS_TABLE, type Usage, usageOf } from './platform.ts'
+import { familyOf, type Leader } from './process-table.ts'
 
-export type VitalSigns = {
+export type VitalSigns = Usage & {
   /** One of its processes was stopped with SIGSTOP. */
   readonly isStopped: boolean
   /** One of its processes waits for the disk: it reads its weights, or the machine swaps. */
   readonly isBlocked: boolean
-  readonly cpuMs: number
-  readonly residentBytes: number
-  readonly readBytes: number
-  readonly majorFaults: number
 }
 
 /** Undefined if this system does not show it, or if the process is gone. Reads every process on the machine: call it rarely. */
 export function readVitalSigns(leader: Leader): VitalSigns | undefined {
-  if (!HAS_PROC) return undefined
+  if (!HAS_PROCESS_TABLE) return undefined
   const family = familyOf(leader)
   if (family.length === 0) return undefined
   const usage = family.map(({ pid }) => usageOf(pid))
@@ -55,28 +51,3 @@ const CPU_SHARE_MIN = 0.01 // of one core
 const RESIDENT_BYTES_MIN = 8 * 1024 * 1024 // the heap of an idle server breathes by less
 const READ_BYTES_MIN = 1024 * 1024
 const MAJOR_FAULTS_MIN = 8
-
-const TICK_MS = 10 // Linux reports CPU time in hundredths of a second
-const PAGE_BYTES = 4_096 // larger on some machines: then memory looks as if it moved less
-
-type Usage = Pick<VitalSigns, 'cpuMs' | 'residentBytes' | 'readBytes' | 'majorFaults'>
-
-function usageOf(pid: number): Usage {
-  const stat = contentOf(`/proc/${pid}/stat`)
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  const number = (index: number): number => Number(fields[index] ?? 0)
-  return {
-    cpuMs: (number(11) + number(12)) * TICK_MS,
-    majorFaults: number(9),
-    residentBytes: number(21) * PAGE_BYTES,
-    readBytes: Number(/^rchar: (\d+)$/m.exec(contentOf(`/proc/${pid}/io`))?.[1] ?? 0),
-  }
-}
-
-function contentOf(file: string): string {
-  try {
-    return readFileSync(file, 'latin1')
-  } catch {
-    return '' // gone, or not ours to read
-  }
-}

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { isFault, type Fault } from '@breakfall/faults'
 import { type Clock, systemClock } from '../src/clock.ts'
 import type { ChildState, Supervised } from '../src/index.ts'
-import { readProcess } from '../src/process-table.ts'
+import { readProcess } from '../src/platform.ts'
 
 export const program = (name: string): string => path.join(import.meta.dirname, 'programs', name)
 

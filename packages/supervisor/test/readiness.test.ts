@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise, type SuperviseSpec } from '../src/index.ts'
-import { HAS_PROC } from '../src/process-table.ts'
+import { HAS_PROCESS_TABLE } from '../src/platform.ts'
 import { probeDrivenClock, faultBy, manualClock, program, QUICK, untilState } from './child-fixture.ts'
 
 const LISTENER = 'require("node:net").createServer().listen(+process.argv[1], "127.0.0.1")'
@@ -142,7 +142,7 @@ describe('readiness', () => {
 
   it(
     'is awaited beyond every limit while the memory of the child moves, although it prints nothing',
-    { skip: HAS_PROC ? false : 'this system shows no vital signs' },
+    { skip: HAS_PROCESS_TABLE ? false : 'this system shows no vital signs' },
     async () => {
       await using child = supervise({
         command: process.execPath,

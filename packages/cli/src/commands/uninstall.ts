@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import { readProcess } from '@breakfall/supervisor'
+import { readProcess, sendSignal } from '@breakfall/supervisor/platform'
 import { userConfigFile } from '../config/paths.ts'
 import type { Context } from '../context.ts'
 import { healthAt, readDaemonFile, readToken } from '../daemon/find.ts'
@@ -109,7 +109,7 @@ async function endRunner(stateDir: string): Promise<void> {
   } finally {
     await client.close()
   }
-  process.kill(runner.pid, 'SIGTERM')
+  sendSignal(runner.pid, 'SIGTERM')
   while (isRunning(runner) && !signal.aborted) await sleep(LOOK_MS)
   if (isRunning(runner)) throw new Fault('process_hung', { facts: { name: `the runner (pid ${runner.pid})` } })
 }

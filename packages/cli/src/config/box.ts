@@ -2,8 +2,8 @@
 import { resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { type CheckpointMode, type Network, NETWORK_PRESETS } from '@breakfall/wire'
+import { homeFolder } from '@breakfall/supervisor/platform'
 import type { Env } from './env.ts'
-import { homeFolder } from './paths.ts'
 import type { Config } from './schema.ts'
 
 export type BoxMountSetting = { readonly path: string; readonly mode: 'ro' | 'rw' }

@@ -2,8 +2,8 @@
 import { resolve } from 'node:path'
 import type { CustomToolConfig } from '@breakfall/daemon'
 import type { McpServerConfig } from '@breakfall/mcp'
+import { homeFolder } from '@breakfall/supervisor/platform'
 import type { Env } from './env.ts'
-import { homeFolder } from './paths.ts'
 import type { Config } from './schema.ts'
 
 export type OutsideSetting = {

@@ -1,25 +1,10 @@
-/** Default locations: the XDG folders, each with its environment variable. */
-import { userInfo } from 'node:os'
+/** Where Breakfall's own files are in a user's folders. */
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { type Environment, USER_FOLDERS, userFolder } from '@breakfall/supervisor/platform'
 
-type Env = Readonly<Record<string, string | undefined>>
-
-const base = (env: Env, name: string, ...fallback: string[]): string => {
-  const value = env[name]
-  // The XDG specification says to ignore relative paths in these variables.
-  return value !== undefined && value.startsWith('/') ? value : join(homeFolder(env) ?? noHome(name), ...fallback)
-}
-
-/** Ignores a relative HOME, which would make a clone's files count as the user's own. Undefined: the user has no home folder. */
-export function homeFolder({ HOME = '' }: Env): string | undefined {
-  if (HOME.startsWith('/')) return HOME
-  try {
-    return userInfo().homedir
-  } catch {
-    return undefined // a user id without an account, as in containers
-  }
-}
+const base = (kind: 'config' | 'state', env: Environment): string =>
+  userFolder(kind, env) ?? noHome(USER_FOLDERS[kind][0])
 
 function noHome(name: string): never {
   throw new Fault('invalid_request', {
@@ -27,9 +12,7 @@ function noHome(name: string): never {
   })
 }
 
-export const userConfigFile = (env: Env): string =>
-  join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'config.toml')
-export const credentialsFile = (env: Env): string =>
-  join(base(env, 'XDG_CONFIG_HOME', '.config'), 'breakfall', 'credentials.toml')
-export const defaultStateDir = (env: Env): string => join(base(env, 'XDG_STATE_HOME', '.local', 'state'), 'breakfall')
+export const userConfigFile = (env: Environment): string => join(base('config', env), 'breakfall', 'config.toml')
+export const credentialsFile = (env: Environment): string => join(base('config', env), 'breakfall', 'credentials.toml')
+export const defaultStateDir = (env: Environment): string => join(base('state', env), 'breakfall')
 export const folderConfigFile = (folder: string): string => join(folder, 'breakfall.toml')

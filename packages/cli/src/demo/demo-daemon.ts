@@ -2,6 +2,7 @@
 import type { DaemonAddress } from '@breakfall/client'
 import { faultFrom } from '@breakfall/faults'
 import { supervise, type Supervised } from '@breakfall/supervisor'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import type { Env } from '../config/env.ts'
 import { readToken } from '../daemon/find.ts'
 import { startArguments } from '../process/self.ts'
@@ -62,7 +63,7 @@ export function demoDaemon(
 // ---- details ----
 
 function killNow({ pid }: Supervised): void {
-  if (pid !== null) process.kill(pid, 'SIGKILL')
+  if (pid !== null) sendSignal(pid, 'SIGKILL')
 }
 
 function addressIn(line: string): DaemonAddress | undefined {

@@ -1,10 +1,11 @@
 /** The doctor's checks of this machine: Node, the sandbox, the state folder, the disk, tokens, the port. */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { isFault } from '@breakfall/faults'
 import { APPARMOR_FIX } from '@breakfall/runner'
+import { restrictsUserNamespaces } from '@breakfall/supervisor/platform'
 import { errorCode } from '../process/error-code.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import type { Finding } from './finding.ts'
@@ -47,16 +48,7 @@ export function checkSandbox(): Finding {
     check,
     verdict: 'warn',
     found: `bubblewrap does not work here: ${(probe.stderr || 'it failed without a message').trim().split('\n')[0] ?? ''}`,
-    fix: `${isRestricted() ? APPARMOR_FIX : 'allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)'}; or allow level "process"`,
-  }
-}
-
-/** Ubuntu's rule against user namespaces of programs without a profile. */
-function isRestricted(): boolean {
-  try {
-    return readFileSync('/proc/sys/kernel/apparmor_restrict_unprivileged_userns', 'latin1').trim() === '1'
-  } catch {
-    return false // a kernel without that setting
+    fix: `${restrictsUserNamespaces() ? APPARMOR_FIX : 'allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)'}; or allow level "process"`,
   }
 }
 

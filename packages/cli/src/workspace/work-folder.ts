@@ -1,7 +1,7 @@
 /** Checks the folder that a run works in, before any model is asked. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
-import { homeFolder } from '../config/paths.ts'
+import { homeFolder, SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 
 /** The current folder. Throws if it was removed. */
 export function currentFolder(): string {
@@ -26,7 +26,7 @@ export function currentFolderIfAny(): string | undefined {
 
 /** Refuses folders that the runner would refuse for every tool. */
 export function refuseUnsafeFolder(folder: string, stateDir: string): void {
-  const system = ['/proc', '/sys', '/dev'].find((inside) => isIn(folder, inside))
+  const system = SYSTEM_FOLDERS.find((inside) => isIn(folder, inside))
   if (system !== undefined)
     throw new Fault('invalid_request', {
       error: `Cannot run in ${folder}: ${system} belongs to the system, and each box has its own`,

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { Fault, redactStart } from '@breakfall/faults'
-import { readProcess } from '@breakfall/supervisor'
+import { isDead, readProcess, sendSignal } from '@breakfall/supervisor/platform'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
 
@@ -52,7 +52,7 @@ export function readRunnerFile(stateDir: string): LocalRunner | undefined {
 /** Whether its process is alive, even if it does not answer: it may be stopped, or the machine overloaded. False if unknown. */
 export function isAlive({ pid, startTime }: LocalRunner): boolean {
   const found = readProcess(pid)
-  return found !== undefined && found.state !== 'Z' && found.startTime === startTime
+  return found !== undefined && !isDead(found) && found.startTime === startTime
 }
 
 /** What a runner was allowed when it was started. This cannot change while it runs. */
@@ -93,11 +93,8 @@ export function isGranted(stateDir: string, config: RunnerConfig): boolean {
 export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
   const isIt = (): boolean => readRunnerFile(stateDir)?.pid === runner.pid || runner.isOurs?.() === true
   for (let looks = 0; looks < STOP_LOOKS_MAX && isIt(); looks++) {
-    try {
-      process.kill(runner.pid, looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0)
-    } catch {
-      return // already gone
-    }
+    const signal = looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0
+    if (!sendSignal(runner.pid, signal)) return // already gone
     await sleep(STOP_LOOK_MS)
   }
 }

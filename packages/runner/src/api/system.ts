@@ -1,6 +1,7 @@
 /** Identity, configuration, API description and metrics of the runner. */
-import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { EXEC_DEFAULTS, EXEC_SIGNALS, openApiDocument } from '@breakfall/wire'
+import { restrictsUserNamespaces } from '@breakfall/supervisor/platform'
 import { countBoxes } from '../box/quota.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { RUNNER_ROUTES } from '../routes.ts'
@@ -44,16 +45,8 @@ function lacksHere({ isolation, keyring, sharedNetwork, tools, cgroups }: Runner
     perl: real(tools.perl),
     setpriv: isolation.setpriv,
     missingControllers: (['memory', 'pids', 'cpu'] as const).filter((name) => !cgroups.has(name)),
-    appArmorRestricts: isOne('/proc/sys/kernel/apparmor_restrict_unprivileged_userns'),
+    appArmorRestricts: restrictsUserNamespaces(),
   })
-}
-
-function isOne(file: string): boolean {
-  try {
-    return readFileSync(file, 'latin1').trim() === '1'
-  } catch {
-    return false // a kernel without that setting
-  }
 }
 
 function config({ host, boxes }: ApiContext): object {

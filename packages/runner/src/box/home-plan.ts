@@ -9,6 +9,7 @@
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
+import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 import { LOCATION_DEFAULTS, LOCATION_VARIABLES } from '../home/tool-table.ts'
 import { credentialsIn, windowsFor } from '../home/toolchains.ts'
 import type { RunnerHost } from '../host.ts'
@@ -42,7 +43,7 @@ export function planHome(host: RunnerHost, { level, isReal, workspace, folder }:
 /** A home folder that can be mounted: not the root, not a folder of the system or of the box's own. */
 export function canMountHome({ rules: { home }, layout }: Pick<RunnerHost, 'rules' | 'layout'>): boolean {
   if (['/', '/tmp', ...layout.folders].includes(home)) return false
-  if (['/proc', '/sys', '/dev', '/run', '/etc', '/var/tmp'].some((folder) => isInside(home, folder))) return false
+  if ([...SYSTEM_FOLDERS, '/run', '/etc', '/var/tmp'].some((folder) => isInside(home, folder))) return false
   return existsSync(home) || !layout.folders.some((folder) => isInside(home, folder))
 }
 

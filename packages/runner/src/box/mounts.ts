@@ -2,6 +2,7 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BoxCreate, invalidRequest } from '@breakfall/wire'
+import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 import { isInside, type WorkspaceRules } from './workspace.ts'
 
 export type BoxMount = { readonly path: string; readonly mode: 'ro' | 'rw' }
@@ -61,7 +62,7 @@ const SYSTEM: ReadonlySet<string> = new Set([
   '/var/tmp',
   '/boot',
 ])
-const LIVE = ['/proc', '/sys', '/dev', '/run', '/var/run']
+const LIVE = [...SYSTEM_FOLDERS, '/run', '/var/run']
 
 const LOOKED_AT_MAX = 100_000 // entries; a socket in a larger tree is not found
 

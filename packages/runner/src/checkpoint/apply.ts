@@ -26,6 +26,7 @@ import {
 } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
+import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
 import { writeFully } from '../state/disk.ts'
 import { errorCode } from '../state/json.ts'
@@ -307,7 +308,7 @@ function changeMode(work: Work, path: TreePath, perm: number): string | undefine
     const because = stat.isFile() ? whyChanged(work, stat, true) : CHANGED
     if (because !== undefined) return because
     touched.set(stat.ino, stat)
-    chmodSync(`/proc/self/fd/${fd}`, perm)
+    chmodSync(`${DESCRIPTORS}/${fd}`, perm)
     return undefined
   } finally {
     closeSync(fd)

@@ -1,7 +1,8 @@
 /** An exec's view of its keeper: a child of this process, the child of an earlier runner, or nothing any more. */
+import { sendSignal } from '@breakfall/supervisor/platform'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Keeper } from './keeper.ts'
-import { isThere, prove, sendSignal } from './process-table.ts'
+import { isThere, prove } from './process-table.ts'
 
 export type KeeperLink = {
   readonly pid: number | undefined

@@ -7,12 +7,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { readJsonFile } from '../state/disk.ts'
 import { spawnCovered } from '../state/inherited.ts'
 import { isObject } from '../state/json.ts'
 import { pollUntil } from '../waiting.ts'
-import { isThere, prove, type Proven, sendSignal } from './process-table.ts'
+import { isThere, prove, type Proven } from './process-table.ts'
 
 export type PumpSetup = {
   readonly stateDir: string

@@ -5,8 +5,9 @@
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Fault } from '@breakfall/faults'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import { openFifo, openWriteEnd } from './fifo.ts'
-import { isThere, type Proven, sendSignal } from './process-table.ts'
+import { isThere, type Proven } from './process-table.ts'
 
 export class StdinPipe {
   readonly #path: string

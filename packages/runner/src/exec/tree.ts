@@ -5,11 +5,13 @@
  * I2  Graceful signals go to the inner process group: signalling the sandbox itself would end it without any grace.
  */
 import type { IsolationLevel } from '@breakfall/wire'
+import { commandOf, hasChildren, sendSignal } from '@breakfall/supervisor/platform'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import { pollUntil } from '../waiting.ts'
-import { commandOf, hasChildren, isThere, markedProcesses, type Proven, prove, sendSignal } from './process-table.ts'
+import { isThere, markedProcesses, type Proven, prove } from './process-table.ts'
 
 const SURVIVORS_MAX = 20
+const COMMAND_CHARS_MAX = 200
 const KILL_STEPS_MS = [1, 1, 2, 4, 5] // bwrap's own process is gone a moment before its init
 
 export type TreeSetup = {
@@ -85,7 +87,9 @@ export class ProcessTree {
 
   /** Names what `end` left over. */
   survivors(remaining: readonly number[]): readonly { readonly pid: number; readonly command: string }[] {
-    return remaining.slice(0, SURVIVORS_MAX).map((pid) => ({ pid, command: commandOf(pid) }))
+    return remaining
+      .slice(0, SURVIVORS_MAX)
+      .map((pid) => ({ pid, command: commandOf(pid).slice(0, COMMAND_CHARS_MAX) }))
   }
 
   #own(): readonly number[] {

@@ -5,6 +5,7 @@
 import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire'
+import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { errorCode } from '../state/json.ts'
 
 export type Owner = { readonly uid: number; readonly gid: number }
@@ -36,12 +37,12 @@ export class OpenFolder {
   /** Names need not be valid UTF-8. */
   at(name: string | Buffer): string | Buffer
   at(name: string | Buffer): string | Buffer {
-    const itself = `/proc/self/fd/${this.fd}/`
+    const itself = `${DESCRIPTORS}/${this.fd}/`
     return typeof name === 'string' ? itself + name : Buffer.concat([Buffer.from(itself), name])
   }
 
   get itself(): string {
-    return `/proc/self/fd/${this.fd}/.`
+    return `${DESCRIPTORS}/${this.fd}/.`
   }
 
   [Symbol.dispose](): void {
@@ -171,8 +172,10 @@ function changeOwner(folder: OpenFolder, owner: Owner): void {
   }
 }
 
+const OWN_PATH = new RegExp(`'${DESCRIPTORS}/\\d+/[^']*'`, 'g')
+
 /** The system's message with the caller's path in place of our descriptor's. */
 function rawOf(error: unknown, path: string): string | undefined {
   if (!(error instanceof Error)) return undefined
-  return error.message.replaceAll(/'\/proc\/self\/fd\/\d+\/[^']*'/g, () => `'${path.slice(0, 200)}'`)
+  return error.message.replaceAll(OWN_PATH, () => `'${path.slice(0, 200)}'`)
 }

@@ -1,15 +1,12 @@
 /** Detects which control groups this process can really use: makes one, sets a limit, removes it. */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { controlGroupsOf, mountTable } from '@breakfall/supervisor/platform'
 import { allowBelow, type CgroupRoot, Cgroups, CONTROLLERS, type Controller } from './cgroup.ts'
 import { errorCode } from '../state/json.ts'
 
 /** `name` distinguishes this runner's groups from all others. */
-export function findCgroups(
-  name: string,
-  mountsText = readText('/proc/self/mounts'),
-  ownText = readText('/proc/self/cgroup'),
-): Cgroups {
+export function findCgroups(name: string, mountsText = mountTable(), ownText = controlGroupsOf('self')): Cgroups {
   const roots = new Map<Controller | 'tree', CgroupRoot>()
   const mounts = parseMounts(mountsText)
   const own = parseOwn(ownText)

@@ -8,6 +8,7 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import { pollUntil } from '../waiting.ts'
 import { errorCode } from '../state/json.ts'
 
@@ -192,7 +193,7 @@ function killGroup(folder: string, spare: readonly number[]): void {
   for (let round = 0; round < 10; round += 1) {
     const pids = processesOf(folder).filter((pid) => !spare.includes(pid))
     if (pids.length === 0) return
-    for (const pid of pids) killQuietly(pid)
+    for (const pid of pids) sendSignal(pid, 'SIGKILL')
   }
 }
 
@@ -203,14 +204,6 @@ function killAtOnce(folder: string): boolean {
     return true
   } catch {
     return false // no such file, or the group is gone
-  }
-}
-
-function killQuietly(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It exited meanwhile.
   }
 }
 

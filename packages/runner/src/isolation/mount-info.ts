@@ -1,16 +1,13 @@
 /** What is mounted where in a sandbox, as the kernel shows it outside. Pure but for `readMounts`. */
-import { readFileSync } from 'node:fs'
+import { mountInfoOf } from '@breakfall/supervisor/platform'
 
 /** Mount point → its options, such as `ro,nosuid,nodev`. */
 export type MountedAt = ReadonlyMap<string, readonly string[]>
 
 /** Undefined if the process is gone. */
 export function readMounts(pid: number): MountedAt | undefined {
-  try {
-    return parseMountInfo(readFileSync(`/proc/${pid}/mountinfo`, 'latin1'))
-  } catch {
-    return undefined // it ended
-  }
+  const text = mountInfoOf(pid)
+  return text === undefined ? undefined : parseMountInfo(text)
 }
 
 export function parseMountInfo(text: string): MountedAt {

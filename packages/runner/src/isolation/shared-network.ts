@@ -6,6 +6,7 @@ import { execFile, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import { bwrapOptions, type BoxUser } from './bwrap-args.ts'
 import type { HostLayout } from './host.ts'
 
@@ -81,7 +82,7 @@ export async function probeSharedNetwork(
     try {
       return await works(tools, pid, layout, user)
     } finally {
-      process.kill(pid, 'SIGKILL')
+      sendSignal(pid, 'SIGKILL')
     }
   } catch {
     return false // user namespaces are restricted, or nsenter has other options here

@@ -1,6 +1,6 @@
 /** What a runner says about itself when it joins, put together from its parts. */
-import { readlinkSync } from 'node:fs'
 import { loadTokens } from '@breakfall/wire/node'
+import { mountNamespace } from '@breakfall/supervisor/platform'
 import type { Boxes } from '../box/boxes.ts'
 import { countBoxes } from '../box/quota.ts'
 import type { RunnerHost } from '../host.ts'
@@ -64,9 +64,6 @@ function endAll(boxes: Boxes): void {
 
 /** Two runners with the same boot of the kernel and the same mounts see the same files. */
 function machineOf(bootId: string): string {
-  try {
-    return bootId === 'unknown' ? '' : `${bootId} ${readlinkSync('/proc/self/ns/mnt')}`
-  } catch {
-    return '' // unknown
-  }
+  const mounts = mountNamespace()
+  return bootId === 'unknown' || mounts === undefined ? '' : `${bootId} ${mounts}`
 }

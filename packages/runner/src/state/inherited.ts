@@ -4,15 +4,7 @@
  * may use them.
  */
 import type { ChildProcess } from 'node:child_process'
-import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
-
-const O_CLOEXEC = 0o2_000_000
-
-export function inheritedDescriptors(): readonly number[] {
-  return readdirSync('/proc/self/fdinfo')
-    .map(Number)
-    .filter((fd) => fd > 2 && isPassedOn(fd))
-}
+import { closeSync, openSync } from 'node:fs'
 
 type Stdio = 'pipe' | 'ignore' | 'inherit' | number
 
@@ -30,16 +22,5 @@ export function spawnCovered(
     return start(Array.from(stdio, (entry) => entry ?? 'ignore'))
   } finally {
     closeSync(nothing)
-  }
-}
-
-// ---- details ----
-
-function isPassedOn(fd: number): boolean {
-  try {
-    const flags = /^flags:\s+([0-7]+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1]
-    return flags !== undefined && (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
-  } catch {
-    return false // the descriptor that listed the folder
   }
 }

@@ -1,14 +1,14 @@
 /** A server that hangs is ended and restarted; a server that is only slow is left alone. Real children. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { HAS_PROC } from '../../src/process-table.ts'
+import { HAS_PROCESS_TABLE } from '../../src/platform.ts'
 import { type ModelServer, type ModelServerSpec, serveModel } from '../../src/index.ts'
 import { eventually, faultBy, isAlive, program, QUICK, untilState } from '../child-fixture.ts'
 
 /** A server without any sign of life is detected within two seconds. */
 const HEALTH = { everyMs: 100, timeoutMs: 250, failuresMax: 4 } as const
 const LIMITS = { ...QUICK, quietMs: 200, stillMs: 60_000 } as const
-const OPTIONS = { concurrency: 3, skip: HAS_PROC ? false : 'this system shows no vital signs' } as const
+const OPTIONS = { concurrency: 3, skip: HAS_PROCESS_TABLE ? false : 'this system shows no vital signs' } as const
 const SLOW_MS = 3_000
 
 function server(how: string, more: Partial<ModelServerSpec> = {}, slowMs = SLOW_MS): ModelServer {

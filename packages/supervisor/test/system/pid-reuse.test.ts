@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { it } from 'node:test'
-import { familyOf, readProcess, signalEntry, signalGroup } from '../../src/process-table.ts'
+import { readProcess } from '../../src/platform.ts'
+import { familyOf, signalEntry, signalGroup } from '../../src/process-table.ts'
 import { isAlive } from '../child-fixture.ts'
 
 it('an unrelated process that reuses the pid of a dead child is not in its family and gets no signal', async (t) => {

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { sweepOrphans } from '../../src/index.ts'
-import { livingProcesses, type ProcessEntry, readProcess, SUPERVISOR_MARK } from '../../src/process-table.ts'
+import { type ProcessEntry, readProcess } from '../../src/platform.ts'
+import { livingProcesses, SUPERVISOR_MARK } from '../../src/process-table.ts'
 import { eventually, isAlive, program } from '../child-fixture.ts'
 
 const LINUX = { skip: process.platform === 'linux' ? false : 'needs /proc' }
