@@ -42,7 +42,11 @@ export function brokenStream(thrown: unknown, address: DaemonAddress, signal?: A
 
 /** An error response: the daemon's fault, or what a proxy in front of it says. */
 export function refusedCall(
-  { status }: { readonly status: number },
+  {
+    status,
+    redirected = false,
+    url: from = '',
+  }: Pick<Response, 'status'> & Partial<Pick<Response, 'redirected' | 'url'>>,
   body: unknown,
   address: DaemonAddress,
 ): ReportedFault {
@@ -54,16 +58,22 @@ export function refusedCall(
   )
   if (status === 401 && (reported === undefined || reported.category === 'unauthorized')) {
     const source = address.tokenSource ?? 'this client'
-    const error = `The daemon at ${url} rejected the token from ${source}. Its token has changed: restart the daemon, or use the new token.`
+    const error = redirected
+      ? `The server at ${url} redirects to ${new URL(from).origin}, and the token goes only to the address that you gave. Use that address.`
+      : `The daemon at ${url} rejected the token from ${source}. Its token has changed: restart the daemon, or use the new token.`
     return reported?.with({ error, status }) ?? reportedFault('unauthorized', { error, errorRaw, status })
   }
   if (reported !== undefined) return reported.with({ status })
-  if (status >= 502 && status <= 504) return unreachable(url, errorRaw).with({ status }) // a proxy whose daemon is away
+  if (isFromProxy(status)) return unreachable(url, errorRaw).with({ status })
   const error = `The server at ${url} answered with status ${status}, but not as a daemon does. Check the URL.`
   return reportedFault(status === 404 ? 'not_found' : 'other', { error, errorRaw, status, boundary: 'daemon' })
 }
 
 // ---- details, in the order they are used above ----
+
+/** What a proxy answers while its daemon is away, or while it has too much to do itself. 520 to 529 are Cloudflare's. */
+const isFromProxy = (status: number): boolean =>
+  [408, 429].includes(status) || (status >= 502 && status <= 504) || (status >= 520 && status <= 529)
 
 /** A certificate that is not trusted, another protocol, a URL that cannot be requested. */
 const WRONG_SERVER =

@@ -36,10 +36,10 @@ import type {
 } from '@breakfall/wire'
 import type { DaemonAddress } from './address.ts'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
-import { streamItems, type StreamItem } from './connection.ts'
+import { openStream, streamItems, type StreamItem } from './connection.ts'
 import { type EventsOptions, readEvents } from './events.ts'
 import { CALL_MS, FOREVER, LIVENESS_MS, RECONNECT_POLICY, UNREACHABLE_ATTEMPTS } from './limits.ts'
-import { type ApiRequest, read, send } from './http.ts'
+import { type Answer, type ApiRequest, ask, read, send } from './http.ts'
 import {
   type DaemonHealth,
   type DaemonModel,
@@ -158,7 +158,7 @@ export class DaemonClient {
   /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
   async deleteSession(id: string, options: { ifEnded?: boolean } = {}): Promise<void> {
     const path = `/v1/sessions/${segment(id)}${options.ifEnded === true ? '?ifEnded=1' : ''}`
-    await this.#call({ method: 'DELETE', path }, () => Promise.resolve())
+    await this.#call({ method: 'DELETE', path }, () => undefined)
   }
 
   /** Deletes sessions that have ended: those that match every given criterion, or those that were not used for 30 days. */
@@ -248,13 +248,13 @@ export class DaemonClient {
   /** The same as a patch. */
   patch(sessionId: string, query: DiffQuery = {}): Promise<string> {
     const request: ApiRequest = { method: 'GET', path: diffPath(sessionId, query), headers: { accept: 'text/x-diff' } }
-    return this.#call(request, (response) => response.text())
+    return this.#call(request, ({ text }) => text)
   }
 
   /** Brings the session's files back. It is not repeated if the answer is lost: ask for a preview first. */
   async undo(sessionId: string, request: Undo = {}): Promise<Undone> {
     const path = `/v1/sessions/${segment(sessionId)}/undo`
-    return read(await this.#once({ method: 'POST', path, body: request }), isUndone, 'what it restored')
+    return read(await this.#askOnce({ method: 'POST', path, body: request }), isUndone, 'what it restored')
   }
 
   /** The MCP servers, and how they are. */
@@ -279,7 +279,7 @@ export class DaemonClient {
       path: `/v1/mcp/${segment(name)}/call`,
       body: { tool, arguments: given },
     }
-    return read(await this.#once(request), isMcpCalled, 'the result of a tool')
+    return read(await this.#askOnce(request), isMcpCalled, 'the result of a tool')
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */
@@ -314,9 +314,9 @@ export class DaemonClient {
 
   /** Whether it can take prompts, with the result of each check. */
   ready(): Promise<DaemonReadiness> {
-    return this.#call({ method: 'GET', path: '/v1/ready', accept: [503] }, async (response) => {
-      const { checks } = await read(response, isReadinessBody, 'its readiness')
-      return { isReady: response.ok, checks }
+    return this.#call({ method: 'GET', path: '/v1/ready', accept: [503] }, (answer) => {
+      const { checks } = read(answer, isReadinessBody, 'its readiness')
+      return { isReady: answer.ok, checks }
     })
   }
 
@@ -328,19 +328,24 @@ export class DaemonClient {
   // ---- details, in the order they are used above ----
 
   #json<T>(request: ApiRequest, guard: Guard<T>, what: string): Promise<T> {
-    return this.#call(request, (response) => read(response, guard, what))
+    return this.#call(request, (answer) => read(answer, guard, what))
   }
 
-  /** For what must not be repeated, or takes as long as it takes. */
+  /** For what must not be repeated. */
+  #askOnce(request: ApiRequest): Promise<Answer> {
+    return ask(this.#surroundings.fetch, this.#address, { ...request, signal: this.#options.signal })
+  }
+
+  /** For a body that the caller reads. */
   #once(request: ApiRequest): Promise<Response> {
     return send(this.#surroundings.fetch, this.#address, { ...request, signal: this.#options.signal })
   }
 
   /** Every call is safe to repeat: by its key, by its nature, or because a session without a turn does no harm. */
-  #call<T>(request: ApiRequest, answer: (response: Response) => Promise<T>): Promise<T> {
+  #call<T>(request: ApiRequest, result: (answer: Answer) => T): Promise<T> {
     const { signal, callMs = CALL_MS, retryCalls = true } = this.#options
     const once = async (): Promise<T> =>
-      answer(await send(this.#surroundings.fetch, this.#address, { ...request, signal, timeoutMs: callMs }))
+      result(await ask(this.#surroundings.fetch, this.#address, { ...request, signal, timeoutMs: callMs }))
     return retryCalls ? this.#retrying(once, { signal }) : once()
   }
 
@@ -364,17 +369,17 @@ export class DaemonClient {
     cursor: string | undefined,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<StreamItem> {
-    const response = await send(this.#surroundings.fetch, this.#address, {
+    const options = { address: this.#address, livenessMs: this.#options.livenessMs ?? LIVENESS_MS, signal }
+    const request: ApiRequest = {
       method: 'GET',
       path: `/v1/sessions/${segment(sessionId)}/events`,
       headers: { accept: 'text/event-stream', ...(cursor === undefined ? {} : { 'last-event-id': cursor }) },
-      signal,
-    })
-    yield* streamItems(response, {
-      address: this.#address,
-      livenessMs: this.#options.livenessMs ?? LIVENESS_MS,
-      signal,
-    })
+    }
+    const response = await openStream(
+      (opening) => send(this.#surroundings.fetch, options.address, { ...request, signal: opening }),
+      options,
+    )
+    yield* streamItems(response, options)
   }
 }
 

@@ -12,6 +12,20 @@ export type ConnectionOptions = {
   readonly signal: AbortSignal | undefined
 }
 
+/** Waits for the response. A server or a proxy that accepts the connection and says nothing is as silent as a dead stream. */
+export async function openStream(
+  open: (signal: AbortSignal) => Promise<Response>,
+  { address, livenessMs, signal }: ConnectionOptions,
+): Promise<Response> {
+  const silence = new AbortController()
+  const timer = setTimeout(() => silence.abort(silentFault(address.url, livenessMs)), livenessMs)
+  try {
+    return await open(signal === undefined ? silence.signal : AbortSignal.any([signal, silence.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** Closes the connection when the caller stops reading. An event that was cut off is not delivered. */
 export async function* streamItems(response: Response, options: ConnectionOptions): AsyncGenerator<StreamItem> {
   const reader = response.body?.getReader()

@@ -37,11 +37,13 @@ export async function* readEvents(source: EventSource, options: EventsOptions): 
   try {
     while (signal?.aborted !== true) {
       const items = await source.retrying(() => open(source.connect(position.cursor)), broken) // I3
-      broken = undefined
+      broken = closedFault([]) // unless an event comes: a connection that brings none is not reopened at once
       try {
         for await (const item of items) {
           const event = item === 'heartbeat' ? undefined : position.take(item)
-          if (event !== undefined) yield event
+          if (event === undefined) continue
+          broken = undefined
+          yield event
         }
       } catch (thrown) {
         if (!isFault(thrown)) throw thrown
@@ -71,6 +73,7 @@ class StreamPosition {
   take(frame: SseFrame): SessionEvent | undefined {
     if (frame.event === 'reset') {
       this.#seq = 0 // I2
+      this.cursor = undefined // the next connection must not ask for what follows in the other journal
       this.#onReset?.(reasonOf(frame))
     }
     if (frame.id === undefined) return undefined
@@ -83,14 +86,14 @@ class StreamPosition {
   }
 }
 
-/** Waits for the first event or heartbeat: a connection that closes before that is a failed attempt, and is retried with a delay. */
+/** Waits for the first event, heartbeat or reset: a connection that closes before that is a failed attempt, and is retried with a delay. */
 async function open(items: AsyncGenerator<StreamItem>): Promise<AsyncIterable<StreamItem>> {
   const early: StreamItem[] = []
   for (;;) {
     const { done, value } = await items.next()
     if (done === true) throw closedFault(early)
     early.push(value)
-    if (value === 'heartbeat' || value.id !== undefined) return joined(early, items)
+    if (value === 'heartbeat' || value.id !== undefined || value.event === 'reset') return joined(early, items)
   }
 }
 

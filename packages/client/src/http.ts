@@ -1,7 +1,7 @@
-/** One HTTP request to the daemon: a response with a 2xx status, or a thrown `Fault`. */
+/** One HTTP request to the daemon: a response with a 2xx status, or a thrown `Fault`, also if the connection breaks in the body. */
 import { reportedFault } from '@breakfall/faults/caller'
 import type { DaemonAddress } from './address.ts'
-import { failedCall, refusedCall } from './call-fault.ts'
+import { brokenStream, failedCall, refusedCall } from './call-fault.ts'
 import type { Guard } from './shapes.ts'
 
 export type ApiRequest = {
@@ -39,13 +39,23 @@ export async function send(
     throw failedCall(thrown, address, signal)
   }
   if (response.ok || request.accept?.includes(response.status) === true) return response
-  throw refusedCall(response, jsonOrText(await response.text()), address)
+  throw refusedCall(response, jsonOrText(await textOf(response, address, signal)), address)
+}
+
+/** A response that was read to its end. */
+export type Answer = { readonly ok: boolean; readonly text: string }
+
+export async function ask(
+  fetch: typeof globalThis.fetch,
+  address: DaemonAddress,
+  request: ApiRequest,
+): Promise<Answer> {
+  const response = await send(fetch, address, request)
+  return { ok: response.ok, text: await textOf(response, address, request.signal) }
 }
 
 /** The JSON body, checked. */
-export async function read<T>(response: Response, guard: Guard<T>, what: string): Promise<T> {
-  return checked(jsonOrText(await response.text()), guard, what)
-}
+export const read = <T>({ text }: Answer, guard: Guard<T>, what: string): T => checked(jsonOrText(text), guard, what)
 
 export function checked<T>(value: unknown, guard: Guard<T>, what: string): T {
   if (guard(value)) return value
@@ -67,6 +77,14 @@ export function jsonOrText(text: string): unknown {
 }
 
 // ---- details, in the order they are used above ----
+
+async function textOf(response: Response, address: DaemonAddress, signal: AbortSignal | undefined): Promise<string> {
+  try {
+    return await response.text()
+  } catch (thrown) {
+    throw brokenStream(thrown, address, signal)
+  }
+}
 
 function limited(signal: AbortSignal | undefined, timeoutMs: number | undefined): AbortSignal | null {
   if (timeoutMs === undefined) return signal ?? null

@@ -82,7 +82,7 @@ test('a category that only a newer daemon knows becomes other, and keeps its cla
 })
 
 test('a proxy whose daemon is away is a daemon that does not answer; another server is not called again', () => {
-  for (const status of [502, 503, 504])
+  for (const status of [408, 429, 502, 503, 504, 522])
     assert.equal(refusedCall({ status }, '<h1>Bad Gateway</h1>', ADDRESS).category, 'daemon_unreachable')
   for (const [status, category] of [
     [404, 'not_found'],

@@ -110,3 +110,41 @@ test('the signal of the client ends a call as cancelled; a call that takes too l
   const slow = new DaemonClient(address, { callMs: 50, retryCalls: false })
   await assert.rejects(slow.session('s1'), (error) => isFault(error) && error.category === 'daemon_unreachable')
 })
+
+test('an answer that is cut off is a fault, and is asked for again with the same key', async () => {
+  await using daemon = await FakeDaemon.start((response, _request, index) => {
+    if (index > 0) return json(response, 202, { turnId: 't1', seq: 1 })
+    response.writeHead(202, { 'content-type': 'application/json', 'content-length': 1000 })
+    response.write('{"turnId":', () => response.destroy())
+  })
+  const address = { url: daemon.url, token: 'x' }
+  const client = new DaemonClient(address, { random: () => 0, sleep: async () => undefined })
+  assert.deepEqual(await client.prompt('s1', 'go'), { turnId: 't1', seq: 1 })
+  const [first, second] = daemon.requests.map(({ headers }) => headers['idempotency-key'])
+  assert.ok(first)
+  assert.equal(second, first)
+  await using dying = await FakeDaemon.start((response) => {
+    response.writeHead(200, { 'content-length': 1000 })
+    response.write('{', () => response.destroy())
+  })
+  const once = new DaemonClient({ url: dying.url, token: 'x' }, { retryCalls: false })
+  await assert.rejects(once.session('s1'), (error) => isFault(error) && error.category === 'daemon_unreachable')
+})
+
+test('a redirect to another address does not take the token along, and the fault names that address', async () => {
+  await using other = await FakeDaemon.start((response, { headers }) =>
+    json(response, headers.authorization === undefined ? 401 : 200, SESSION),
+  )
+  await using balancer = await FakeDaemon.start((response, { path }) => {
+    response.writeHead(307, { location: `${other.url}${path}` }).end()
+  })
+  const client = new DaemonClient({ url: balancer.url, token: 'x' })
+  for (const call of [() => client.session('s1'), () => client.prompt('s1', 'go'), () => client.events('s1').next()])
+    await assert.rejects(call, (error) => {
+      assert.ok(isFault(error))
+      assert.equal(error.category, 'unauthorized')
+      assert.ok(error.message.includes(`redirects to ${other.url}`), error.message)
+      return true
+    })
+  assert.ok(other.requests.every(({ headers }) => headers.authorization === undefined))
+})

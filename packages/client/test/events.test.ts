@@ -211,3 +211,85 @@ test('a caller that stops reading closes the connection', async () => {
   }
   await closed.promise
 })
+
+test('a stream that only says it is alive and closes is not reopened in a tight loop', async () => {
+  const delays: number[] = []
+  await using daemon = await FakeDaemon.start((response, _request, index) => {
+    sse(response)
+    if (index < 3) response.end(': ping\n\n')
+    else response.write(frame(1))
+  })
+  const client = new DaemonClient(
+    { url: daemon.url, token: 'x' },
+    { random: () => 1, sleep: async (ms) => void delays.push(ms) },
+  )
+  assert.equal((await client.events('s1').next()).value?.seq, 1)
+  assert.deepEqual(delays, [250, 250, 250])
+})
+
+test('a stream that breaks after a reset starts at the first event, not at the cursor of the other journal', async () => {
+  const { seen, cursors } = await seqs(
+    (response, _request, index) => {
+      sse(response)
+      if (index === 0) response.end('event: reset\ndata: {"reason":"rewound"}\n\n')
+      else response.write(frame(1, 'j2') + frame(2, 'j2'))
+    },
+    2,
+    { after: 'j1-7' },
+  )
+  assert.deepEqual(seen, [1, 2])
+  assert.deepEqual(cursors, ['j1-7', undefined])
+})
+
+test('a server that never answers, and one that dies in its error, are left for the next connection', async () => {
+  const { seen, cursors } = await seqs(
+    (response, _request, index) => {
+      if (index === 0) return // accepts the request and says nothing
+      if (index === 1) {
+        response.writeHead(503, { 'content-type': 'text/html', 'content-length': 1000 })
+        response.write('<h1>', () => response.destroy())
+      } else {
+        sse(response)
+        response.write(frame(1))
+      }
+    },
+    1,
+    { livenessMs: 100 },
+  )
+  assert.deepEqual(seen, [1])
+  assert.equal(cursors.length, 3)
+})
+
+test('two readers of one client survive a thousand broken connections each, and get every event once', async (t) => {
+  const warnings: string[] = []
+  const note = (warning: Error): void => void warnings.push(warning.message)
+  process.on('warning', note)
+  t.after(() => process.off('warning', note))
+  const COUNT = 1_000
+  /** Each connection repeats an event, has a new one, a part of the next, and breaks. */
+  const fetch = async (_url: unknown, init?: RequestInit): Promise<Response> => {
+    const last = Number(new Headers(init?.headers).get('last-event-id')?.split('-')[1] ?? 0)
+    const bytes = new TextEncoder().encode(
+      `${last > 0 ? frame(last) : ''}${frame(last + 1)}${frame(last + 2).slice(0, last % 90)}`,
+    )
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => controller.enqueue(bytes),
+        pull: (controller) => controller.error(new TypeError('terminated')),
+      },
+      { highWaterMark: 0 },
+    )
+    return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+  }
+  const options = { fetch, sleep: async () => undefined, signal: new AbortController().signal }
+  const client = new DaemonClient({ url: 'http://daemon.test', token: 'x' }, options)
+  const read = async (): Promise<readonly number[]> => {
+    const seen: number[] = []
+    for await (const { seq } of client.events('s1', { signal: new AbortController().signal }))
+      if (seen.push(seq) === COUNT) break
+    return seen
+  }
+  const expected = Array.from({ length: COUNT }, (_, index) => index + 1)
+  for (const seen of await Promise.all([read(), read()])) assert.deepEqual(seen, expected)
+  assert.deepEqual(warnings, [])
+})
