@@ -37,6 +37,23 @@ test('a second build does nothing, and two at once leave one whole page', async 
   assert.equal(statSync(join(folder, 'index.html')).mtimeMs, before)
 })
 
+test('9: an install without development packages has everything that the page is built from, and git ignores what is built', async () => {
+  const folder = await buildConsole()
+  const root = new URL('../../../', import.meta.url)
+  const { packages } = JSON.parse(readFileSync(new URL('package-lock.json', root), 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>
+  }
+  const { inputs } = JSON.parse(readFileSync(join(folder, '.meta.json'), 'utf8')) as { inputs: Record<string, unknown> }
+  const used = Object.keys(inputs).flatMap(
+    (path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(join('packages/console', path))?.[0] ?? [],
+  )
+  assert.ok(used.includes('node_modules/preact'), used.join(' '))
+  for (const name of new Set([...used, 'node_modules/esbuild']))
+    assert.equal(packages[name]?.dev ?? packages[name] === undefined, false, name)
+  const ignored = readFileSync(new URL('.gitignore', root), 'utf8').split('\n')
+  for (const line of ['dist/', '.dist-*/']) assert.ok(ignored.includes(line), line)
+})
+
 test('no HTML string is made anywhere: the sources name none of the functions that take one', () => {
   const source = new URL('../src/', import.meta.url)
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tsx?$/.test(name))

@@ -11,7 +11,7 @@ import { DAEMON_HEADER } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
 import { chaosRoutes } from './api/chaos-routes.ts'
-import { ConsoleDoor } from './api/console-door.ts'
+import { ConsoleDoor, ticketsInMemory, ticketsInStore } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
@@ -95,13 +95,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokenFile = options.tokenFile ?? join(stateDir, 'daemon.token')
   const grants = loadTokens(tokenFile)
   const token = (grants.find(({ isReadOnly }) => !isReadOnly) ?? grants[0])?.token ?? ''
-  const door = new ConsoleDoor(grants, options.now ?? Date.now)
   const hosts = (options.hosts ?? []).map((host) => host.toLowerCase().replace(/:\d+$/, ''))
   const secrets = new Secrets()
   secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
   if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, version)
+  const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
+  const door = new ConsoleDoor(grants, options.now ?? Date.now, tickets)
   try {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts

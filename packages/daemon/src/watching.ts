@@ -1,5 +1,4 @@
 /** Connects what shows the whole daemon: the system as one value, and the hub that tells watchers what changed. */
-import { newId } from '@breakfall/wire/node'
 import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts'
 import type { Sessions } from './engine/sessions.ts'
 import { WatchHub } from './engine/watch-hub.ts'
@@ -17,7 +16,7 @@ type WatchingParts = Omit<SystemParts, 'fixed'> & {
 export function watching(parts: WatchingParts): { readonly system: SystemView; readonly hub: WatchHub } {
   const { store, sessions, now, options, version, tokenFile, onError } = parts
   const { stateDir, gateway, chaos } = options
-  const bootId = newId()
+  const { bootId } = store.lease // as in the list of daemons
   const startedAt = new Date(now()).toISOString()
   const has = { gateway: gateway !== undefined, chaos: chaos !== undefined }
   const system = new SystemView({ ...parts, fixed: { bootId, version, startedAt, tokenFile, stateDir, ...has } })

@@ -8,54 +8,71 @@ import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import { parseTokens } from '@breakfall/wire/node'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
-import { ConsoleDoor } from '../src/api/console-door.ts'
+import { ConsoleDoor, type Tickets, ticketsInMemory, ticketsInStore } from '../src/api/console-door.ts'
 import { Api } from './support/api.ts'
 import { rig } from './support/setup.ts'
 
 const MINUTE = 60_000
 
-function doorAt(tokens: string, clock = { now: 1_000_000 }): { door: ConsoleDoor; clock: { now: number } } {
-  return { door: new ConsoleDoor(parseTokens(tokens), () => clock.now), clock }
+function doorAt(
+  tokens: string,
+  clock = { now: 1_000_000 },
+  tickets: Tickets = ticketsInMemory(),
+): { door: ConsoleDoor; clock: { now: number } } {
+  return { door: new ConsoleDoor(parseTokens(tokens), () => clock.now, tickets), clock }
 }
 
-const categoryOf = (act: () => unknown): string => {
+const categoryOf = async (act: () => unknown): Promise<string> => {
   try {
-    act()
+    await act()
     return 'nothing was thrown'
   } catch (error) {
     return isFault(error) ? error.category : String(error)
   }
 }
 
-test('a ticket is valid once and for two minutes, and a wrong one is limited to ten a minute', () => {
+test('a ticket is valid once and for two minutes, and a wrong one is limited to ten a minute', async () => {
   const { door, clock } = doorAt('secret-token')
   const { ticket } = door.ticket('secret-token')
-  assert.equal(door.grantOf(door.exchange(ticket).token)?.isReadOnly, false)
-  assert.equal(
-    categoryOf(() => door.exchange(ticket)),
-    'unauthorized',
-  )
+  assert.equal(door.grantOf((await door.exchange(ticket)).token)?.isReadOnly, false)
+  assert.equal(await categoryOf(() => door.exchange(ticket)), 'unauthorized')
   const late = door.ticket('secret-token')
   clock.now += 2 * MINUTE
-  assert.equal(
-    categoryOf(() => door.exchange(late.ticket)),
-    'unauthorized',
-  )
-  const wrong = Array.from({ length: 11 }, (_, n) => categoryOf(() => door.exchange(`guess-${n}`)))
+  assert.equal(await categoryOf(() => door.exchange(late.ticket)), 'unauthorized')
+  const wrong: string[] = []
+  for (let n = 0; n < 11; n += 1) wrong.push(await categoryOf(() => door.exchange(`guess-${n}`)))
   assert.deepEqual([...new Set(wrong.slice(0, 9))], ['unauthorized'])
   assert.equal(wrong.at(-1), 'quota_exceeded')
   const right = door.ticket('secret-token')
-  assert.notEqual(door.exchange(right.ticket).token, '', 'a valid ticket is accepted all the same')
+  assert.notEqual((await door.exchange(right.ticket)).token, '', 'a valid ticket is accepted all the same')
   clock.now += MINUTE
-  assert.equal(
-    categoryOf(() => door.exchange('guess')),
-    'unauthorized',
-  )
+  assert.equal(await categoryOf(() => door.exchange('guess')), 'unauthorized')
 })
 
-test('a token of the console outlives the daemon, ends after twelve hours and dies with a changed token file', () => {
+test('a ticket is void after a restart; daemons that share a store accept it at any of them, once', async () => {
   const { door, clock } = doorAt('secret-token')
-  const { token, expiresAt } = door.exchange(door.ticket('secret-token').ticket)
+  const { ticket } = door.ticket('secret-token')
+  const restarted = doorAt('secret-token', clock).door
+  assert.equal(await categoryOf(() => restarted.exchange(ticket)), 'unauthorized')
+
+  const used = new Map<string, string>()
+  const enroll = (code: string, by: string): Promise<boolean> => {
+    if (!used.has(code)) used.set(code, by)
+    return Promise.resolve(used.get(code) === by)
+  }
+  const at = (tokens: string): ConsoleDoor => doorAt(tokens, clock, ticketsInStore({ enroll })).door
+  const [one, two] = [at('secret-token'), at('secret-token')]
+  const shared = one.ticket('secret-token').ticket
+  assert.equal(await categoryOf(() => at('changed-token').exchange(shared)), 'unauthorized', 'of another token file')
+  assert.ok(one.grantOf((await two.exchange(shared)).token), 'made at one daemon, used at another')
+  for (const again of [one, two, at('secret-token')])
+    assert.equal(await categoryOf(() => again.exchange(shared)), 'unauthorized')
+  assert.equal(one.grantOf(one.ticket('secret-token').ticket), undefined, 'a ticket is no token')
+})
+
+test('a token of the console outlives the daemon, ends after twelve hours and dies with a changed token file', async () => {
+  const { door, clock } = doorAt('secret-token')
+  const { token, expiresAt } = await door.exchange(door.ticket('secret-token').ticket)
   assert.equal(Date.parse(expiresAt) - clock.now, 12 * 60 * MINUTE)
   assert.match(token, /^[\w.-]+$/, 'it fits into a header and a subprotocol')
   const next = doorAt('another-token\nsecret-token', clock)
@@ -67,11 +84,7 @@ test('a token of the console outlives the daemon, ends after twelve hours and di
     [head, token.split('.')[1], nonce, mac.replace(/^./, mac.startsWith('A') ? 'B' : 'A')],
   ])
     assert.equal(next.door.grantOf(forged.join('.')), undefined)
-  assert.equal(
-    categoryOf(() => door.ticket(token)),
-    'forbidden',
-    'it cannot prolong itself',
-  )
+  assert.equal(await categoryOf(() => door.ticket(token)), 'forbidden', 'it cannot prolong itself')
   clock.now = Date.parse(expiresAt)
   assert.equal(next.door.grantOf(token), undefined)
 })

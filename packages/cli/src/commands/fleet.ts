@@ -5,9 +5,11 @@ import { actionOf, type FleetAction, KEYS_HELP, nameOf, needsNumber, parseScript
 import { checkedLine, isKept } from '../fleet/check.ts'
 import { LocalFleet } from '../fleet/local-fleet.ts'
 import { tableLines } from '../fleet/table.ts'
+import { builtConsole } from '../console/build.ts'
 import { untilSignal } from '../process/until-signal.ts'
 import { chosenIsolation } from '../rehearsal/rehearse.ts'
 import type { Output } from '../render/output.ts'
+import { openConsole } from './open.ts'
 
 export type FleetOptions = {
   readonly script?: string
@@ -24,14 +26,18 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
   const { store, turns } = options
   const steps = script === undefined ? STEPS_WATCHED : STEPS_SCRIPTED
   const setUp = { env: config.childEnv, isolation, store, turns, steps }
+  await builtConsole() // once, for all daemons
   await using fleet = await LocalFleet.start(setUp, (what) => out.say(what))
   if (out.json) out.data({ event: 'listening', url: fleet.url, pid: process.pid, members: fleet.pids })
+  const showConsole = (browse?: typeof config.childEnv): Promise<void> => openConsole(fleet.client, { out, browse })
+  await showConsole()
+  const drawing = out.json ? NOT_DRAWN : startDrawing(fleet, out)
   const act = async (action: FleetAction): Promise<void> => {
     if (out.json) out.data({ event: 'action', action: nameOf(action) })
     else fleet.note(nameOf(action))
+    if (action.do === 'open-console') return drawing.above(() => showConsole(config.childEnv))
     await fleet.act(action)
   }
-  const stopDrawing = out.json ? () => undefined : startDrawing(fleet, out)
   try {
     if (script === undefined) await Promise.race([stopped, pressed(act, fleet)])
     else
@@ -42,12 +48,12 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
     fleet.note('repairing everything and waiting for the turns to end')
     const checked = await fleet.end()
     const isGood = isKept(checked)
-    await stopDrawing()
+    await drawing.stop()
     if (out.json) out.result({ outcome: isGood ? 'finished' : 'failed', ...checked })
     else out.line(out.style(isGood ? 'green' : 'red', checkedLine(checked)))
     return isGood ? EXIT_CODES.finished : EXIT_CODES.failed
   } finally {
-    await stopDrawing()
+    await drawing.stop()
   }
 }
 
@@ -58,8 +64,16 @@ const STEPS_WATCHED = 60 // a person needs time to press keys
 const STEPS_SCRIPTED = 8
 const CTRL_C = '\x03'
 
+type Drawing = {
+  readonly stop: () => Promise<void>
+  /** For something that prints lines: they stay, above the table. */
+  readonly above: (print: () => Promise<void>) => Promise<void>
+}
+
+const NOT_DRAWN: Drawing = { stop: () => Promise.resolve(), above: (print) => print() }
+
 /** Redraws the table in place on a terminal; elsewhere prints what changes in its note. */
-function startDrawing(fleet: LocalFleet, out: Output): () => Promise<void> {
+function startDrawing(fleet: LocalFleet, out: Output): Drawing {
   let drawn = 0
   let isOver = false
   let last = ''
@@ -82,12 +96,21 @@ function startDrawing(fleet: LocalFleet, out: Output): () => Promise<void> {
     return drawing
   }
   const timer = setInterval(() => void redraw(), REDRAW_MS)
-  return async () => {
-    if (isOver) return
-    isOver = true
-    clearInterval(timer)
-    await drawing
-    await redraw()
+  return {
+    stop: async () => {
+      if (isOver) return
+      isOver = true
+      clearInterval(timer)
+      await drawing
+      await redraw()
+    },
+    above: async (print) => {
+      await drawing
+      if (drawn > 0) out.eraseLines(drawn)
+      drawn = 0
+      drawing = print().finally(() => (drawing = undefined)) // nothing is drawn meanwhile
+      await drawing
+    },
   }
 }
 

@@ -6,6 +6,7 @@ export type FleetAction =
   | { readonly do: 'kill-runner' | 'move'; readonly which: number }
   | { readonly do: 'restart-database' }
   | { readonly do: 'new-turn' }
+  | { readonly do: 'open-console' }
   | { readonly do: 'quit' }
   | { readonly do: 'wait'; readonly ms: number }
 
@@ -15,7 +16,7 @@ export const RUNNERS = 2
 /** For the end of the table. */
 export const KEYS_HELP = [
   'daemon 1:  k1 kill · s1 stop or continue · t1 drain · c1 cut from PostgreSQL, or connect',
-  'runner 1:  r1 kill · m1 move      p restart PostgreSQL · n new turn · q quit and check',
+  'runner 1:  r1 kill · m1 move      p restart PostgreSQL · n new turn · o console · q quit and check',
 ] as const
 
 export function parseScript(text: string): readonly FleetAction[] {
@@ -27,7 +28,7 @@ export function parseScript(text: string): readonly FleetAction[] {
       const action = actionOf(word)
       if (action !== undefined) return action
       throw new Fault('invalid_request', {
-        error: `"${word}" is not an action. Nothing was started. Write words such as k1 (kill daemon 1), s2, t3, c1, r1, m2, p, n, q, 500ms or 3s.`,
+        error: `"${word}" is not an action. Nothing was started. Write words such as k1 (kill daemon 1), s2, t3, c1, r1, m2, p, n, o, q, 500ms or 3s.`,
       })
     })
 }
@@ -66,9 +67,10 @@ const ON_DAEMON: Readonly<Record<string, 'kill' | 'stop' | 'drain' | 'cut'>> = {
   c: 'cut',
 }
 const ON_RUNNER: Readonly<Record<string, 'kill-runner' | 'move'>> = { r: 'kill-runner', m: 'move' }
-const ALONE: Readonly<Record<string, 'restart-database' | 'new-turn' | 'quit'>> = {
+const ALONE: Readonly<Record<string, 'restart-database' | 'new-turn' | 'open-console' | 'quit'>> = {
   p: 'restart-database',
   n: 'new-turn',
+  o: 'open-console',
   q: 'quit',
 }
 

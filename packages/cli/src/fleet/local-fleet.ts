@@ -132,6 +132,11 @@ export class LocalFleet implements AsyncDisposable {
     return this.#front.url
   }
 
+  /** Of whichever daemon the front door chooses. */
+  get client(): DaemonClient {
+    return this.#client
+  }
+
   get pids(): Readonly<Record<string, number | null>> {
     const members = [...this.#daemons.map(({ member }) => member), ...this.#runners]
     return Object.fromEntries(members.map(({ name, pid }) => [name, pid]))
@@ -150,6 +155,7 @@ export class LocalFleet implements AsyncDisposable {
         return this.#postgres?.restart()
       case 'new-turn':
         return this.#newTurn()
+      case 'open-console':
       case 'quit':
         return
       case 'kill-runner':

@@ -214,7 +214,7 @@ export function takenOver(turn: TurnView, event: SessionEventOf<'taken-over'>, a
     attempt.state = 'cut'
   }
   for (const call of step.calls) closeSpan(call.spans, from)
-  step.takeovers.push({ seq: event.seq, step: step.n, from, to: at, epoch: event.epoch })
+  step.takeovers.push({ seq: event.seq, step: step.n, from, to: at, epoch: event.epoch, daemon: event.daemon ?? null })
   step.rev += 1
   const next = step.attempts.at(-1)
   if (next?.state === 'waiting' && (next.spans[0]?.from ?? 0) < at) {
@@ -249,8 +249,14 @@ export function approved(turn: TurnView, event: Numbered): boolean {
   if (call === undefined) return false
   call.approval =
     event.type === 'approval-requested'
-      ? { why: textOf(event['why']), expiresAt: textOrNull(event['expiresAt']), decision: null }
-      : { why: '', expiresAt: null, ...call.approval, decision: textOf(event['decision']) }
+      ? { why: textOf(event['why']), expiresAt: textOrNull(event['expiresAt']), decision: null, reason: '' }
+      : {
+          why: '',
+          expiresAt: null,
+          ...call.approval,
+          decision: textOf(event['decision']),
+          reason: textOf(event['reason']),
+        }
   touch(turn, call.step)
   return true
 }

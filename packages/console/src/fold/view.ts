@@ -63,7 +63,12 @@ export type Call = {
   outcome: 'running' | 'ok' | 'failed' | 'unknown' | 'cancelled'
   result: string
   exit: SessionEventOf<'tool-result'>['exit'] | null
-  approval: { readonly why: string; readonly expiresAt: string | null; decision: string | null } | null
+  approval: {
+    readonly why: string
+    readonly expiresAt: string | null
+    readonly decision: string | null
+    readonly reason: string
+  } | null
 }
 
 export type Park = {
@@ -84,6 +89,8 @@ export type Takeover = {
   readonly from: number
   readonly to: number
   readonly epoch: number
+  /** Of a fleet: the daemon that continued. */
+  readonly daemon: string | null
 }
 
 /** A line between the steps: an unknown event, a compaction, a fallback, a state of the model server. */

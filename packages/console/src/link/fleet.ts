@@ -2,7 +2,20 @@
 import { batch, signal } from '@preact/signals'
 import type { Session } from '@breakfall/wire'
 import { setServerTime } from '../clock.ts'
-import { type Counts, countsOf, isJson, isSession, isText, type Json, listOf, type System, systemOf } from './shapes.ts'
+import { json } from './api.ts'
+import {
+  type Counts,
+  countsOf,
+  isJson,
+  isSession,
+  isText,
+  type Json,
+  jsonOf,
+  listOf,
+  type System,
+  systemOf,
+  textOf,
+} from './shapes.ts'
 import type { Link } from './socket.ts'
 
 export type Fleet = {
@@ -17,22 +30,21 @@ export const system = signal<System | null>(null)
 export const gateway = signal<Json | null>(null)
 /** Grows with every session that was deleted, so open pages notice theirs. */
 export const deleted = signal<ReadonlySet<string>>(new Set())
-/** Set when the daemon that answers is not the one before: when it started, and how many turns it continues. */
-export const restarted = signal<{ readonly at: string; readonly turns: number } | null>(null)
+/** When the daemon started, and how many turns it continues. `fleet`: its name, if other daemons share its store. */
+export type Restarted = { readonly at: string; readonly turns: number; readonly fleet: string | null }
+
+/** Set when the daemon that answers is not the one before. */
+export const restarted = signal<Restarted | null>(null)
 
 export async function watchFleet(link: Link): Promise<void> {
   const snapshot = await link.request('watch')
   link.hasBeat = true
   const sessions = listOf(snapshot['sessions']).filter(isSession)
   const bootId = isText(snapshot['bootId']) ? snapshot['bootId'] : ''
+  const before = fleet.peek()
   batch(() => {
     if (isText(snapshot['at'])) setServerTime(snapshot['at'])
-    const before = fleet.peek()
     system.value = systemOf(snapshot['system']) ?? system.peek()
-    if (before.isLoaded && before.bootId !== bootId) {
-      const turns = sessions.filter(({ state }) => state !== 'idle').length
-      restarted.value = { at: system.peek()?.startedAt ?? '', turns }
-    }
     fleet.value = {
       isLoaded: true,
       bootId,
@@ -40,6 +52,10 @@ export async function watchFleet(link: Link): Promise<void> {
       counts: countsOf(snapshot['counts']),
     }
   })
+  if (!before.isLoaded || before.bootId === bootId) return
+  const turns = sessions.filter(({ state }) => state !== 'idle').length
+  const name = await nameInFleet(bootId)
+  if (fleet.peek().bootId === bootId) restarted.value = { at: system.peek()?.startedAt ?? '', turns, fleet: name }
 }
 
 /** One `{"watch": …}` frame. */
@@ -60,6 +76,13 @@ export function takeWatchFrame(frame: Json): void {
 }
 
 // ---- details ----
+
+async function nameInFleet(bootId: string): Promise<string | null> {
+  const { daemons } = await json('/v1/daemons').catch((): Json => ({})) // gone again, or older than fleets
+  const all = listOf(daemons).map(jsonOf)
+  if (all.length === 0) return null
+  return textOf(all.find((daemon) => daemon['bootId'] === bootId)?.['name'], 'another daemon')
+}
 
 function forget(id: string): void {
   const sessions = new Map(fleet.peek().sessions)

@@ -1,7 +1,7 @@
 /** Buttons that do something at the daemon: they show at once that they were pressed, and then what came of it. */
 import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { CallError } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { announce } from './announcer.tsx'
@@ -18,7 +18,9 @@ const pending = signal<ReadonlySet<string>>(new Set())
 
 /** Runs it once, however often it is pressed meanwhile. */
 export async function act(key: string, subject: string, run: () => Promise<string | undefined>): Promise<void> {
-  if (pending.peek().has(key) || reasonAway() !== null) return
+  if (pending.peek().has(key)) return
+  const away = reasonAway()
+  if (away !== null) return report(subject, `${away} Nothing was sent.`)
   pending.value = new Set([...pending.peek(), key])
   report(subject, '')
   try {
@@ -41,14 +43,22 @@ export function reasonAway(): string | null {
   return kind === 'silent' ? 'The daemon is not answering.' : 'There is no connection to the daemon.'
 }
 
+/** Asked first. `field`: what a person may type with the answer. */
+export type Question = {
+  readonly question: string
+  readonly yes: string
+  readonly no: string
+  readonly field?: string
+}
+
 type ActionProps = {
   readonly id: string
   readonly subject: string
   readonly label: string
   readonly pendingLabel: string
-  readonly run: () => Promise<string | undefined>
-  /** Asks first, with this question and this answer. */
-  readonly confirm?: { readonly question: string; readonly yes: string } | undefined
+  /** `words`: what the person typed, if the question has a field. */
+  readonly run: (words: string) => Promise<string | undefined>
+  readonly confirm?: Question | undefined
   readonly kind?: 'primary' | 'danger' | 'kill' | undefined
   readonly name?: string | undefined
 }
@@ -57,21 +67,43 @@ export function Action({ id, subject, label, pendingLabel, run, confirm, kind, n
   const [isAsking, setAsking] = useState(false)
   const isPending = pending.value.has(id)
   const away = reasonAway()
-  const go = (): void => {
+  const wasAsked = useRef(false)
+  const go = (words: string): void => {
     setAsking(false)
-    void act(id, subject, run)
+    void act(id, subject, () => run(words))
   }
   if (isAsking && confirm !== undefined) {
+    wasAsked.current = true
+    const { question, yes, no, field } = confirm
     return (
-      <span class="row" role="group" aria-label={confirm.question}>
-        <span>{confirm.question}</span>
-        <button type="button" class={kind === 'primary' ? 'primary' : 'danger'} onClick={go} ref={focusOnce}>
-          {confirm.yes}
+      <form
+        class="row question"
+        aria-label={question}
+        onSubmit={(event) => {
+          event.preventDefault()
+          go(event.currentTarget.querySelector('input')?.value.trim() ?? '')
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape') return
+          event.stopPropagation()
+          setAsking(false)
+        }}
+      >
+        <span>{question}</span>
+        {field === undefined ? null : (
+          <input aria-label={field} placeholder={field} maxLength={1_000} ref={focusOnce} />
+        )}
+        <button
+          type="submit"
+          class={kind === 'primary' ? 'primary' : 'danger'}
+          ref={field === undefined ? focusOnce : ignore}
+        >
+          {yes}
         </button>
         <button type="button" onClick={() => setAsking(false)}>
-          Keep waiting
+          {no}
         </button>
-      </span>
+      </form>
     )
   }
   return (
@@ -84,8 +116,13 @@ export function Action({ id, subject, label, pendingLabel, run, confirm, kind, n
       title={away ?? undefined}
       onClick={() => {
         if (isPending || away !== null) return
-        if (confirm === undefined) go()
+        if (confirm === undefined) go('')
         else setAsking(true)
+      }}
+      ref={(button) => {
+        if (button === null || !wasAsked.current) return
+        wasAsked.current = false
+        button.focus() // a keyboard stays where it was
       }}
     >
       {isPending ? pendingLabel : label}
@@ -93,6 +130,9 @@ export function Action({ id, subject, label, pendingLabel, run, confirm, kind, n
   )
 }
 
-function focusOnce(button: HTMLButtonElement | null): void {
-  button?.focus()
+/** Not made anew with each countdown: that would take the focus again. */
+function focusOnce(element: HTMLElement | null): void {
+  element?.focus()
 }
+
+const ignore = (): void => undefined

@@ -20,10 +20,18 @@ const DECIDED: Readonly<Record<string, string>> = {
   deny: 'A person denied this call.',
 }
 
+const DENY = { question: 'Deny this call?', field: 'Why? The model reads it', yes: 'Deny it', no: 'Not yet' } as const
+
 export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | null {
   const { approval } = call
   if (approval === null) return null
-  if (approval.decision !== null) return <p class="more">{DECIDED[approval.decision] ?? approval.decision}</p>
+  if (approval.decision !== null)
+    return (
+      <p class="more">
+        {DECIDED[approval.decision] ?? approval.decision}
+        {approval.reason === '' ? null : <span class="isolate"> Reason: {reveal(approval.reason)}</span>}
+      </p>
+    )
   return (
     <div class="more approval" role="group" aria-label="This call waits for your approval">
       <p>
@@ -58,10 +66,11 @@ export function ApprovalAnswers({ callId, turnId, place }: AnswersProps): VNode 
           label={label}
           pendingLabel={pending}
           kind={decision === 'deny' ? 'danger' : decision === 'allow' ? 'primary' : undefined}
-          run={async () => {
+          confirm={decision === 'deny' ? DENY : undefined}
+          run={async (reason) => {
             await json(`/v1/turns/${encodeURIComponent(turnId)}/approve`, {
               method: 'POST',
-              body: { callId, decision },
+              body: { callId, decision, ...(reason === '' ? {} : { reason }) },
             })
             return undefined
           }}

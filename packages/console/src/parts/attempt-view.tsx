@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { clock } from '../clock.ts'
 import type { Attempt, Park, Part, Takeover } from '../fold/view.ts'
-import { ACTIONS, faultTitle, happened, RESUMED_BY } from '../thread/words.ts'
+import { ACTIONS, faultTitle, happened, RESUMED_BY, whoContinued } from '../thread/words.ts'
 import { bytes, length } from '../text/format.ts'
 import { Markdown } from '../text/markdown-view.tsx'
 import { oneLine, printable } from '../text/reveal.ts'
@@ -72,7 +72,7 @@ export function TakeoverScar({ gap, onPick }: { readonly gap: Takeover; readonly
         <button type="button" class="button-row" onClick={onPick}>
           No daemon ran it for {length(gap.to - gap.from)}
         </button>
-        <span class="muted">it was killed and restarted</span>
+        <span class="muted">{whoContinued(gap)}</span>
       </div>
       <p class="healed">
         <span class="stitch" aria-hidden="true">

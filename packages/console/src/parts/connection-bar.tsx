@@ -3,9 +3,10 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { now } from '../clock.ts'
 import { link } from '../link/connection.ts'
-import { restarted } from '../link/fleet.ts'
+import { type Restarted, restarted } from '../link/fleet.ts'
 import { clock } from '../clock.ts'
 import { clockTime, counted } from '../text/format.ts'
+import { reveal } from '../text/reveal.ts'
 import { announce } from './announcer.tsx'
 import { isUtc } from './basics.tsx'
 
@@ -22,14 +23,7 @@ export function ConnectionBar(): VNode | null {
       : state.kind === 'lost' && isLate
         ? `Connection lost at ${clockTime(state.since, isUtc.value)}. Reconnecting… Nothing is lost.`
         : null
-  const backText =
-    back === null
-      ? null
-      : `The daemon was restarted${back.at === '' ? '' : ` at ${clockTime(Date.parse(back.at), isUtc.value)}`}. ${
-          back.turns === 0
-            ? 'No turn was running.'
-            : `${counted(back.turns, 'turn')} continued where ${back.turns === 1 ? 'it' : 'they'} stopped.`
-        }`
+  const backText = back === null ? null : saidBack(back)
   useEffect(() => {
     if (text !== null) announce(text)
   }, [text])
@@ -54,4 +48,17 @@ export function ConnectionBar(): VNode | null {
       </button>
     </section>
   )
+}
+
+// ---- details ----
+
+function saidBack({ at, turns, fleet }: Restarted): string {
+  if (fleet !== null)
+    return `This page is connected to ${reveal(fleet)} now. Turns continue at any daemon of the fleet.`
+  const when = at === '' ? '' : ` at ${clockTime(Date.parse(at), isUtc.value)}`
+  const what =
+    turns === 0
+      ? 'No turn was running.'
+      : `${counted(turns, 'turn')} continued where ${turns === 1 ? 'it' : 'they'} stopped.`
+  return `The daemon was restarted${when}. ${what}`
 }

@@ -1,22 +1,24 @@
 /** The daemons that share the store, and the runners that they share. Nothing, if this daemon works alone. */
 import type { ComponentChildren, VNode } from 'preact'
-import { isText, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
+import { isText, type Json, jsonOf, numberOf, textOf } from '../link/shapes.ts'
 import { reveal } from '../text/reveal.ts'
 import { Ago } from './basics.tsx'
-import { useJson } from './use-json.ts'
 
-export function FleetTables(): VNode {
-  const daemons = useJson('/v1/daemons', 5_000)
-  const runners = useJson('/v1/runners', 5_000)
+type FleetProps = { readonly daemons: readonly Json[]; readonly runners: readonly Json[]; readonly bootId: string }
+
+export function FleetTables({ daemons, runners, bootId }: FleetProps): VNode {
   return (
     <>
       <Table
         name="Daemons"
         heads={['name', 'state', 'sessions', 'version', 'address', 'started']}
-        rows={listOf(daemons.data?.['daemons']).map(jsonOf)}
+        rows={daemons}
         cells={(row) => [
-          reveal(textOf(row['name'])) || textOf(row['bootId']),
-          textOf(row['state']),
+          <>
+            {reveal(textOf(row['name'])) || textOf(row['bootId'])}{' '}
+            {row['bootId'] === bootId ? <span class="chip">serves this page</span> : null}
+          </>,
+          <MemberState state={textOf(row['state'])} />,
           numberOf(row['held']),
           textOf(row['version']),
           reveal(textOf(row['url'])),
@@ -26,10 +28,10 @@ export function FleetTables(): VNode {
       <Table
         name="Runners"
         heads={['runner', 'state', 'boxes', 'isolation', 'address', 'last seen']}
-        rows={listOf(runners.data?.['runners']).map(jsonOf)}
+        rows={runners}
         cells={(row) => [
-          <code>{textOf(row['runnerId']).slice(0, 13)}</code>,
-          textOf(row['state']),
+          <code>{shortId(textOf(row['runnerId']))}</code>,
+          <MemberState state={textOf(row['state'])} />,
           `${numberOf(row['boxes'])} of ${numberOf(row['capacity'])}`,
           isText(row['isolation']) ? row['isolation'] : textOf(jsonOf(row['isolation'])['level']),
           reveal(textOf(row['url'])),
@@ -40,7 +42,24 @@ export function FleetTables(): VNode {
   )
 }
 
+/** Enough of an id to find it again. */
+export const shortId = (id: string): string => id.slice(0, 13)
+
 // ---- details ----
+
+const MEMBER_STATES: Readonly<Record<string, { readonly glyph: string; readonly tone: string }>> = {
+  live: { glyph: '●', tone: 'finished' },
+  draining: { glyph: '◔', tone: 'parked' },
+}
+
+function MemberState({ state }: { readonly state: string }): VNode {
+  const { glyph, tone } = MEMBER_STATES[state] ?? { glyph: '✗', tone: 'failed' }
+  return (
+    <span class={`dot tone-${tone}`}>
+      <span aria-hidden="true">{glyph}</span> {state}
+    </span>
+  )
+}
 
 type TableProps = {
   readonly name: string

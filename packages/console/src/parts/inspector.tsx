@@ -88,10 +88,7 @@ function Details({ turn, step, pick, session }: DetailsProps): VNode {
   if (gap !== undefined)
     return (
       <>
-        <p>
-          {WORDS.gone(gap.to - gap.from, gap.epoch)}. Everything before is in the journal; the turn continued from its
-          last safe point.
-        </p>
+        <p>{WORDS.gone(gap)}. Everything before is in the journal; the turn continued from its last safe point.</p>
         <List
           rows={[
             ['last event', <Exact at={gap.from} />],

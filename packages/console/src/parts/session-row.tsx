@@ -1,11 +1,12 @@
 /** One session in the list: its state in a word and a glyph, what it does, why it waits, its whole thread in a few pixels. */
 import type { Session } from '@breakfall/wire'
 import type { ComponentChildren, VNode } from 'preact'
+import { clock } from '../clock.ts'
 import { sessionLink } from '../route.ts'
 import { type StateName, STATES, titleOf } from '../state.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
-import { counted } from '../text/format.ts'
-import { Action, outcomes } from './action.tsx'
+import { countdown, counted } from '../text/format.ts'
+import { Action, outcomes, type Question } from './action.tsx'
 import { Ago, Badge, Boundary, Countdown, titleOfCategory } from './basics.tsx'
 import { memo } from './memo.ts'
 import { MiniThread } from './mini-thread.tsx'
@@ -40,6 +41,7 @@ function Row({ session, state }: RowProps): VNode {
         {(turn?.faultsSurvived ?? 0) > 0 ? <span class="num">survived {turn?.faultsSurvived}</span> : null}
         {turn === null ? null : <MiniThread marks={turn.marks} />}
         <span>{reveal(session.model)}</span>
+        {session.owner == null ? null : <span class="isolate">at {reveal(session.owner.name)}</span>}
         {session.workspace == null ? null : <span class="isolate">{shortPath(session.workspace)}</span>}
         <span>
           <Ago at={turn?.endedAt ?? turn?.startedAt ?? session.updatedAt ?? session.createdAt} />
@@ -119,6 +121,7 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
           label={label}
           name={`${label}: ${title}`}
           pendingLabel="Resuming…"
+          confirm={askedWait(turn)}
           run={() => resumeTurn(turn.id)}
         />
       ) : null}
@@ -129,12 +132,23 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
           label="Cancel"
           name={`Cancel: ${title}`}
           pendingLabel="Cancelling…"
-          confirm={{ question: 'Cancel it?', yes: 'Yes' }}
+          confirm={{ question: 'Cancel it?', yes: 'Yes', no: 'Keep it' }}
           run={() => cancelTurn(turn.id)}
         />
       )}
     </>
   )
+}
+
+/** The list does not know how long a provider asked for, only until when the turn waits. */
+function askedWait({ retry }: NonNullable<Session['turn']>): Question | undefined {
+  if (retry?.category !== 'model_rate_limited') return undefined
+  const left = countdown(Date.parse(retry.nextAt) - clock.server())
+  return {
+    question: `The provider may have asked for this wait; ${left} is left. Retry anyway?`,
+    yes: 'Retry now',
+    no: 'Keep waiting',
+  }
 }
 
 const shortPath = (path: string): string => {

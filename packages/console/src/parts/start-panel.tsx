@@ -3,10 +3,13 @@ import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { json } from '../link/api.ts'
 import { system } from '../link/fleet.ts'
-import { isText } from '../link/shapes.ts'
+import { textOf } from '../link/shapes.ts'
 import { go, sessionLink } from '../route.ts'
 import { act, outcomes, reasonAway } from './action.tsx'
 import { sendPrompt } from './composer.tsx'
+
+/** The session of a prompt that was not accepted yet: a second press must not make a second session. */
+let created = ''
 
 export function StartPanel(): VNode {
   const [prompt, setPrompt] = useState('')
@@ -14,9 +17,10 @@ export function StartPanel(): VNode {
     const text = prompt.trim()
     if (text === '') return
     void act('start', 'start', async () => {
-      const session = await json('/v1/sessions', { method: 'POST', body: {} })
-      const id = isText(session['id']) ? session['id'] : ''
+      created ||= textOf((await json('/v1/sessions', { method: 'POST', body: {} }))['id'])
+      const id = created
       await sendPrompt(id, text)
+      created = ''
       go(sessionLink(id))
       return undefined
     })

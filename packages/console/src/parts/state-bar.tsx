@@ -221,6 +221,7 @@ function Actions({ turn, state }: { readonly turn: TurnView; readonly state: Sta
       : {
           question: `The provider asked for ${length(asked)}; ${countdown(leftMs)} is left. Retry anyway?`,
           yes: turn.wait === null ? 'Resume now' : 'Retry now',
+          no: 'Keep waiting',
         }
   const question = turn.park === null ? undefined : questionIn(turn)
   const canResume = (turn.park !== null && question === undefined) || turn.wait !== null || state === 'abandoned'
@@ -244,7 +245,7 @@ function Actions({ turn, state }: { readonly turn: TurnView; readonly state: Sta
         subject={turn.id}
         label="Cancel"
         pendingLabel="Cancelling…"
-        confirm={{ question: 'Cancel this turn?', yes: 'Yes, cancel it' }}
+        confirm={{ question: 'Cancel this turn?', yes: 'Yes, cancel it', no: 'Keep it' }}
         run={() => cancelTurn(turn.id)}
       />
     </>

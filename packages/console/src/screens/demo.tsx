@@ -43,7 +43,7 @@ export function DemoScreen(): VNode {
     document.title = 'Demo · Breakfall'
   }, [])
   const isConnected = link.state.value.kind === 'open'
-  const id = demoSession.value || (fleet.value.sessions.values().next().value?.id ?? '')
+  const id = demoId()
   useEffect(() => {
     if (id !== '') openFeed(id, 1)
   }, [id, isConnected])
@@ -162,7 +162,7 @@ export function DemoScreen(): VNode {
             />
           </section>
           <p>
-            step {turn.steps.length} · survived {survivedIn(turn)} · lost 0
+            step {turn.steps.length} · survived {survivedIn(turn)} · lost {turn.unknownOutcomes}
           </p>
         </Boundary>
       )}
@@ -183,11 +183,13 @@ export function DemoScreen(): VNode {
 
 const NONE: ReadonlySet<number> = new Set()
 
+/** After a reload, the session that exists. */
+const demoId = (): string => demoSession.value || (fleet.value.sessions.values().next().value?.id ?? '')
+
 async function startTurn(): Promise<string | undefined> {
-  if (demoSession.peek() === '')
-    demoSession.value = textOf(
-      (await json('/v1/sessions', { method: 'POST', body: { title: 'Demo: 50 steps, each once' } }))['id'],
-    )
+  demoSession.value =
+    demoId() ||
+    textOf((await json('/v1/sessions', { method: 'POST', body: { title: 'Demo: 50 steps, each once' } }))['id'])
   await sendPrompt(demoSession.peek(), 'Write 50 lines, one per step, each exactly once.')
   return undefined
 }

@@ -5,7 +5,7 @@ import { system } from '../link/fleet.ts'
 import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Countdown } from '../parts/basics.tsx'
 import { Facts, LastExit, Part, type Row, State } from '../parts/card.tsx'
-import { FleetTables } from '../parts/fleet-tables.tsx'
+import { FleetTables, shortId } from '../parts/fleet-tables.tsx'
 import { McpCard } from '../parts/mcp-card.tsx'
 import { useJson } from '../parts/use-json.ts'
 import { bytes, counted } from '../text/format.ts'
@@ -17,6 +17,8 @@ export function SystemScreen(): VNode {
   const data = live ?? read.data
   const boxes = useJson('/v1/boxes', 5_000)
   const mcp = useJson('/v1/mcp', 5_000)
+  const daemons = listOf(useJson('/v1/daemons', 5_000).data?.['daemons']).map(jsonOf)
+  const runners = listOf(useJson('/v1/runners', 5_000).data?.['runners']).map(jsonOf)
   useEffect(() => {
     document.title = 'System · Breakfall'
   }, [])
@@ -29,11 +31,13 @@ export function SystemScreen(): VNode {
       {data === null ? null : (
         <div class="grid-cards">
           <Part name="Daemon" json={data}>
-            <Daemon data={data} />
+            <Daemon data={data} name={nameOf(daemons, data)} />
           </Part>
-          <Part name="Runner" json={data['runner']}>
-            <Runner runner={jsonOf(data['runner'])} />
-          </Part>
+          {runners.length > 0 ? null : (
+            <Part name="Runner" json={data['runner']}>
+              <Runner runner={jsonOf(data['runner'])} />
+            </Part>
+          )}
           <Part name="Model" json={data['model']}>
             <Model model={jsonOf(data['model'])} />
           </Part>
@@ -44,7 +48,7 @@ export function SystemScreen(): VNode {
           ))}
         </div>
       )}
-      <FleetTables />
+      <FleetTables daemons={daemons} runners={runners} bootId={textOf(data?.['bootId'])} />
       <h2>Boxes</h2>
       <Boxes boxes={listOf(boxes.data?.['boxes']).map(jsonOf)} problem={boxes.problem} isLoaded={boxes.data !== null} />
     </div>
@@ -53,7 +57,11 @@ export function SystemScreen(): VNode {
 
 // ---- details, in the order they are used above ----
 
-function Daemon({ data }: { readonly data: Json }): VNode {
+/** In a fleet, the daemon that serves this page. */
+const nameOf = (daemons: readonly Json[], data: Json): string =>
+  textOf(daemons.find(({ bootId }) => bootId === data['bootId'])?.['name'])
+
+function Daemon({ data, name }: { readonly data: Json; readonly name: string }): VNode {
   const journal = jsonOf(data['journal'])
   const turns = jsonOf(data['turns'])
   const isFull = journal['isFull'] === true
@@ -63,6 +71,7 @@ function Daemon({ data }: { readonly data: Json }): VNode {
       <State name="Daemon" state={isFull ? 'disk full: turns are parked' : 'running'} isGood={!isFull} />
       <Facts
         rows={[
+          ['name', reveal(name)],
           ['version', textOf(data['version'])],
           ['started', <Ago at={textOf(data['startedAt'])} />],
           ['turns', `${counted(numberOf(turns['driven']), 'turn')} running, ${numberOf(turns['parked'])} parked`],
@@ -159,6 +168,7 @@ function Boxes({
         {isLoaded ? 'No box exists now. A session gets one with its first command.' : problem || 'Loading…'}
       </p>
     )
+  const isFleet = boxes.some((box) => isText(box['runnerId']))
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Boxes">
       <table class="rows">
@@ -168,6 +178,7 @@ function Boxes({
             <th>state</th>
             <th>workspace</th>
             <th>isolation</th>
+            {isFleet ? <th>runner</th> : null}
             <th>running now</th>
           </tr>
         </thead>
@@ -175,11 +186,16 @@ function Boxes({
           {boxes.map((box) => (
             <tr key={textOf(box['id'])}>
               <td>
-                <code>{textOf(box['id']).slice(0, 13)}</code>
+                <code>{shortId(textOf(box['id']))}</code>
               </td>
               <td>{textOf(box['state'])}</td>
               <td class="isolate">{reveal(textOf(jsonOf(box['workspace'])['path']))}</td>
               <td>{textOf(jsonOf(box['isolation'])['level'])}</td>
+              {isFleet ? (
+                <td>
+                  <code>{shortId(textOf(box['runnerId']))}</code>
+                </td>
+              ) : null}
               <td class="mono isolate">
                 {listOf(box['execs'])
                   .map(jsonOf)

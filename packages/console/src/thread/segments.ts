@@ -62,7 +62,7 @@ export function segmentsOf(step: Step, turn: TurnView, now: number, words: Words
       isOpen: false,
       attempt: null,
       callId: null,
-      name: words.gone(gap.to - gap.from, gap.epoch),
+      name: words.gone(gap),
       scar: 'takeover',
       seq: gap.seq,
     })),
@@ -76,7 +76,7 @@ export type Words = {
   wait(attempt: Attempt): string
   call(call: Call, ms: number): string
   park(park: Step['parks'][number], ms: number): string
-  gone(ms: number, epoch: number): string
+  gone(gap: Step['takeovers'][number]): string
 }
 
 // ---- details, in the order they are used above ----

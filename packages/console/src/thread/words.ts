@@ -3,7 +3,7 @@ import { FAULTS, isFaultCategory } from '@breakfall/faults'
 import type { Call, Step, WireFault } from '../fold/view.ts'
 import { jsonOf, textOf } from '../link/shapes.ts'
 import { counted, length } from '../text/format.ts'
-import { oneLine } from '../text/reveal.ts'
+import { oneLine, reveal } from '../text/reveal.ts'
 import type { Words } from './segments.ts'
 
 export const happened = (fault: WireFault): string => fault.message?.happened ?? fault.error
@@ -75,8 +75,11 @@ export const WORDS: Words = {
     return `Step ${call.step}, ${call.tool} ${oneLine(callLine(call), 60)}: ${OUTCOMES[call.outcome].name} after ${length(ms)}${looks}`
   },
   park: ({ step, fault }, ms) => `Step ${step}: parked for ${length(ms)}: ${faultTitle(fault)}`,
-  gone: (ms, epoch) => `No daemon ran it for ${length(ms)}: it was killed and restarted (epoch ${epoch})`,
+  gone: (gap) => `No daemon ran it for ${length(gap.to - gap.from)}: ${whoContinued(gap)} (epoch ${gap.epoch})`,
 }
+
+export const whoContinued = ({ daemon }: Step['takeovers'][number]): string =>
+  daemon === null ? 'it was killed and restarted' : `${reveal(daemon)} took it over`
 
 /** How a call ended. Unknown is neither good nor bad: its own glyph, its own sentence. */
 export const OUTCOMES = {

@@ -23,24 +23,38 @@ export class RealDaemon implements AsyncDisposable {
   readonly #line: TcpProxy
   #isCut = false
   readonly #flags: readonly string[]
+  readonly #env: Readonly<Record<string, string>>
   #program: Program | undefined
   url = ''
   pid = 0
   token = ''
 
-  private constructor(model: RehearsalModel, proxy: FaultProxy, line: TcpProxy, flags: readonly string[]) {
+  private constructor(
+    model: RehearsalModel,
+    proxy: FaultProxy,
+    line: TcpProxy,
+    { flags, env }: { flags: readonly string[]; env: Readonly<Record<string, string>> },
+  ) {
     this.#model = model
     this.proxy = proxy
     this.#line = line
     this.#flags = flags
+    this.#env = env
   }
 
-  static async start(options: { plan?: string; model?: string; flags?: readonly string[] } = {}): Promise<RealDaemon> {
+  static async start(
+    options: {
+      plan?: string
+      model?: string
+      flags?: readonly string[]
+      env?: Readonly<Record<string, string>>
+    } = {},
+  ): Promise<RealDaemon> {
     const model = await startRehearsalModel()
     const proxy = await startFaultProxy({ upstream: model.url, plan: options.plan ?? 'none' })
     const flags = ['--model', options.model ?? 'rehearsal/steps-12', ...(options.flags ?? [])]
     const line = await startTcpProxy({ upstream: { port: Number(new URL(proxy.url).port) } })
-    const real = new RealDaemon(model, proxy, line, flags)
+    const real = new RealDaemon(model, proxy, line, { flags, env: options.env ?? {} })
     await real.up()
     return real
   }
@@ -48,17 +62,9 @@ export class RealDaemon implements AsyncDisposable {
   /** Without --port: it takes the one it had before. */
   async up(more: readonly string[] = []): Promise<void> {
     const isolation = hasSandbox ? [] : ['--allow-isolation', 'process']
-    this.#program = this.place.start([
-      'up',
-      '--json',
-      '--base-url',
-      this.proxy.url.replace(/:\d+/, `:${this.#line.port}`),
-      '--allow-workspace',
-      this.place.folder,
-      ...isolation,
-      ...this.#flags,
-      ...more,
-    ])
+    const baseUrl = this.proxy.url.replace(/:\d+/, `:${this.#line.port}`)
+    const where = ['--base-url', baseUrl, '--allow-workspace', this.place.folder]
+    this.#program = this.place.start(['up', '--json', ...where, ...isolation, ...this.#flags, ...more], this.#env)
     const listening: Json = await this.#program.listening()
     this.url = String(listening['url'])
     this.pid = Number(listening['pid'])

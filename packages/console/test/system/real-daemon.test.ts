@@ -1,6 +1,6 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 1, 16, 18–20, 23, 24, 27, 40–47, 50, 51. */
+/** The page with a real daemon that fails, is killed and comes back: cases 1, 10, 16, 18–21, 23, 24, 27, 40–47, 50, 51. */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { startTcpProxy } from '@breakfall/chaos'
 import type { Browser, Page } from 'playwright-core'
 import { LIMIT } from '../../../../test/kit/wait.ts'
@@ -30,248 +30,300 @@ function differs(a: string, b: string): string {
   return `${a.slice(from, from + 200)}\n${b.slice(from, from + 200)}`
 }
 
+/** Kills of the daemon in one turn. Case 42 is `BREAKFALL_KILLS=20`. */
+const KILLS = Number(process.env['BREAKFALL_KILLS'] ?? 4)
+
 const stateIs = (page: Page, state: string): Promise<unknown> =>
   page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 60_000 })
 
-test(
-  '19: a cut stream shows its category, its raw error and the text thrown away; the copied answer is the turn’s',
-  options,
-  async () => {
-    await using real = await RealDaemon.start({
-      plan: 'at=2.1:reset:4',
-      model: 'rehearsal/fix',
-      flags: ['--backoff-ms', '50'],
-    })
-    const { id, turnId } = await real.turn()
-    const { page, context, violations, foreign } = await openPage(browser, real.open(`/s/${id}`), {
-      permissions: ['clipboard-read', 'clipboard-write'],
-    })
-    await stateIs(page, 'finished')
-    const scar = page.locator('.scar[data-category="model_stream_interrupted"]')
-    await page.keyboard.press('e')
-    await scar.waitFor()
-    const text = await scar.innerText()
-    assert.match(text, /attempt 1/)
-    assert.match(text, /model_stream_interrupted/)
-    assert.equal((await scar.locator('del').count()) > 0, true, 'what was thrown away is struck out')
-    await page.getByRole('button', { name: 'copy answer' }).click()
-    const copied = await page.evaluate(() => navigator.clipboard.readText())
-    const turn = await real.call('GET', `/v1/turns/${turnId}`)
-    assert.equal(copied, (turn['result'] as { text: string }).text)
-    assert.deepEqual([violations, foreign], [[], []])
-    await context.close()
-  },
-)
-
-test(
-  '41: killed with kill -9 in the middle, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
-  options,
-  async () => {
-    await using real = await RealDaemon.start({
-      plan: 'seed=7,rate=0.2,faults=reset:3+status:503',
-      model: 'rehearsal/steps-40',
-      flags: ['--backoff-ms', '100'],
-    })
-    const { id } = await real.turn()
-    const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`))
-    await page.waitForSelector('[data-step="3"]')
-    await page.evaluate(() => void Reflect.set(globalThis, 'isSamePage', true))
-    const { url } = real
-    for (let kill = 0; kill < 3; kill += 1) {
-      await real.kill9()
-      await page.waitForSelector('[data-link="lost"]')
-      assert.equal(await page.getByRole('button', { name: 'Cancel' }).first().getAttribute('aria-disabled'), 'true')
-      await real.up()
-      assert.equal(real.url, url, 'the same address after a restart')
-      await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-      await page.waitForFunction((n) => document.querySelectorAll('[data-scar="takeover"]').length >= n, kill + 1, {
-        timeout: 60_000,
+// Each test has its own daemon, and most of their time is waiting.
+describe('side by side', { concurrency: 2 }, () => {
+  test(
+    '21: an answer that was continued where it broke has a stitch, and nothing of it is struck out',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({
+        plan: 'at=1.1:reset:6',
+        model: 'rehearsal/echo',
+        flags: ['--profile', 'llama-cpp', '--backoff-ms', '50'],
       })
-    }
-    await stateIs(page, 'finished')
-    assert.equal(await page.evaluate(() => Reflect.get(globalThis, 'isSamePage')), true, 'it was never reloaded')
-    const fresh = await openPage(browser, real.open(`/s/${id}`))
-    await stateIs(fresh.page, 'finished')
-    const [live, replayed] = [await readTurn(page), await readTurn(fresh.page)]
-    assert.ok(live === replayed, `not the same fold as a fresh replay:\n${differs(live, replayed)}`)
-    assert.match(await readTurn(page), /No daemon ran it for/)
-    assert.deepEqual([...violations, ...fresh.violations], [])
-    await fresh.context.close()
-    await context.close()
-  },
-)
+      const words = Array.from({ length: 60 }, (_, n) => `word-${n}`).join(' ')
+      const { id, turnId } = await real.turn(words)
+      const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`))
+      await stateIs(page, 'finished')
+      const retries = (await real.events(id)).filter(({ type }) => type === 'retry')
+      assert.deepEqual(
+        retries.map(({ action }) => action),
+        ['resume'],
+      )
+      await page.getByText('continued here where the stream broke').waitFor()
+      assert.equal(await page.locator('.talk del').count(), 0)
+      const { text } = (await real.call('GET', `/v1/turns/${turnId}`))['result'] as { text: string }
+      const shown = await page.locator('.talk .md').allInnerTexts()
+      assert.ok(shown.length >= 2, 'before the break and after it')
+      assert.equal(shown.join('').replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''))
+      assert.deepEqual(violations, [])
+      await context.close()
+    },
+  )
 
-test(
-  '1, 16, 18, 20, 23, 27, 40, 50: one daemon, many faults: what the page says is what the daemon journalled',
-  options,
-  async () => {
+  test('10: if the page cannot be built, the daemon serves its API, and its address says why', options, async () => {
+    const hook = `import { registerHooks } from 'node:module'
+registerHooks({ resolve(name, context, next) {
+  if (name === '@breakfall/console/build') throw new Error('the bundler is <missing>')
+  return next(name, context)
+} })`
     await using real = await RealDaemon.start({
-      plan: 'at=1.1:status:429:retryAfter=25s+2.1:early_end+3.1:malformed_line+4.1:cut_tool_arguments+5.1:status:503',
-      model: 'rehearsal/steps-6',
-      flags: ['--backoff-ms', '20'],
+      env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` },
     })
-    // 1: a ticket opens the page once, and leaves nothing behind
-    const { ticket } = await real.call('POST', '/v1/console/tickets', {})
-    const { page, context, violations } = await openPage(browser, `${real.url}/#ticket=${String(ticket)}`)
-    await page.waitForSelector('[data-link="open"]')
-    assert.equal(page.url(), `${real.url}/#/`)
-    const again = await fetch(`${real.url}/v1/console/tokens`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ticket }),
-    })
-    assert.equal(again.status, 401)
-    await page.waitForSelector('#first-prompt')
-
-    // 23, 24: the provider asked for 90 s; a person ends the wait, after a question, once
-    const { id, turnId } = await real.turn('100 % of _it_ "quoted" 🎉')
-    await page.goto(`${real.url}/#/s/${id}`)
-    await stateIs(page, 'retrying')
-    const other = await context.newPage()
-    await other.goto(`${real.url}/#/`)
-    await other.waitForSelector(`[data-session="${id}"][data-state="retrying"]`)
-    await page.getByRole('button', { name: 'Retry now' }).click()
-    await page.getByText(/The provider asked for 25\.0 s/).waitFor()
-    await page.getByRole('button', { name: 'Retry now' }).click()
-    await stateIs(page, 'finished')
-    await other.waitForSelector(`[data-session="${id}"][data-state="finished"]`, { timeout: 60_000 }) // 18, 50
-    const events = await real.events(id)
-    assert.equal(events.filter(({ type, because }) => type === 'resumed' && because === 'person').length, 1)
-
-    // 20: each journalled retry is on the page, with its category
-    await page.keyboard.press('e')
-    const retries = events.filter(({ type }) => type === 'retry')
-    assert.ok(retries.length >= 4, String(retries.length))
-    for (const retry of retries) {
-      const { category } = retry['fault'] as { category: string }
-      const scar = page.locator(`#attempt-${String(retry['step'])}-${String(retry['attempt'])}`)
-      assert.equal(await scar.getAttribute('data-category'), category)
-    }
-
-    // 40: header, card and the daemon agree
-    const turn = await real.call('GET', `/v1/turns/${turnId}`)
-    assert.match(
-      await page.locator('.state-bar .facts').innerText(),
-      new RegExp(`survived ${String(turn['faultsSurvived'])}\\b`),
-    )
-    await page.getByRole('button', { name: 'survival card' }).click()
-    const lines = await page.locator('.survival li').allInnerTexts()
-    assert.equal(
-      lines.reduce((sum, line) => sum + Number.parseInt(line, 10), 0),
-      turn['faultsSurvived'],
-    )
-
-    // 16: a search matches literally
-    for (const [q, isFound] of [
-      ['100 %', true],
-      ['_it_', true],
-      ['"quoted"', true],
-      ['🎉', true],
-      ['100%', false],
-      ['xit_', false],
-    ] as const) {
-      await other.locator('#search').fill(q)
-      if (isFound) await other.waitForSelector(`[data-section="found"] [data-session="${id}"]`)
-      else await other.getByText('No session matches').waitFor()
-    }
-    await other.locator('#search').fill('')
-
-    // 27, 50: cancel in one tab shows in the other
-    real.proxy.use('rate=1,faults=stall:60000')
-    const second = await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'again' })
-    await page.waitForSelector('.state-bar[data-state="running"]')
-    await page.getByRole('button', { name: 'Cancel' }).click()
-    await page.getByRole('button', { name: 'Yes, cancel it' }).click()
-    await stateIs(page, 'cancelled')
-    await other.waitForSelector(`[data-session="${id}"][data-state="cancelled"]`)
-    const ended = await real.call('GET', `/v1/turns/${String(second['turnId'])}`)
-    assert.equal((ended['fault'] as { actor: string }).actor, 'user')
+    const { page, context, violations } = await openPage(browser, `${real.url}/`)
+    assert.match(await page.locator('body').innerText(), /The console could not be built: the bundler is <missing>/)
+    assert.equal((await real.call('POST', '/v1/sessions', {}))['status'], 201)
     assert.deepEqual(violations, [])
     await context.close()
-  },
-)
+  })
 
-test(
-  '43, 44, 47, 51: stopped, it is not answering; killed, a reload works once it is back; a restored or an empty journal is said',
-  options,
-  async () => {
-    await using real = await RealDaemon.start({ model: 'rehearsal/steps-3' })
-    const { id } = await real.turn()
-    const { page, context } = await openPage(browser, real.open(`/s/${id}`))
-    await stateIs(page, 'finished')
-    real.signal('SIGSTOP')
-    try {
-      await page.waitForSelector('[data-link="silent"]', { timeout: 60_000 })
-      assert.match(await page.locator('[data-connection]').innerText(), /not answering/)
-    } finally {
-      real.signal('SIGCONT')
-    }
-    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-    await real.kill9()
-    await page.reload().catch(() => undefined) // the browser's own error page
-    await real.up()
-    await page.goto(`${real.url}/#/s/${id}`)
-    await stateIs(page, 'finished') // 51: with the kept token
+  test(
+    '19: a cut stream shows its category, its raw error and the text thrown away; the copied answer is the turn’s',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({
+        plan: 'at=2.1:reset:4',
+        model: 'rehearsal/fix',
+        flags: ['--backoff-ms', '50'],
+      })
+      const { id, turnId } = await real.turn()
+      const { page, context, violations, foreign } = await openPage(browser, real.open(`/s/${id}`), {
+        permissions: ['clipboard-read', 'clipboard-write'],
+      })
+      await stateIs(page, 'finished')
+      const scar = page.locator('.scar[data-category="model_stream_interrupted"]')
+      await page.keyboard.press('e')
+      await scar.waitFor()
+      const text = await scar.innerText()
+      assert.match(text, /attempt 1/)
+      assert.match(text, /model_stream_interrupted/)
+      assert.equal((await scar.locator('del').count()) > 0, true, 'what was thrown away is struck out')
+      await page.getByRole('button', { name: 'copy answer' }).click()
+      const copied = await page.evaluate(() => navigator.clipboard.readText())
+      const turn = await real.call('GET', `/v1/turns/${turnId}`)
+      assert.equal(copied, (turn['result'] as { text: string }).text)
+      assert.deepEqual([violations, foreign], [[], []])
+      await context.close()
+    },
+  )
 
-    // 44: the journal of an older backup does not have the second turn
-    await real.stop()
-    const putBack = real.backUp()
-    await real.up()
-    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-    await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'after the backup' })
-    await page.getByText('after the backup').first().waitFor({ timeout: 60_000 })
-    await stateIs(page, 'finished')
-    await real.stop()
-    putBack()
-    await real.up()
-    await page
-      .getByText(/another journal/)
-      .first()
-      .waitFor({ timeout: 60_000 })
-    await stateIs(page, 'finished')
-    assert.equal(await page.getByText('after the backup').count(), 0, 'it is shown from the start')
-    await real.stop()
-    real.forgetSessions()
-    await real.up()
-    await page.getByText(/There is no such session|This session was deleted/).waitFor({ timeout: 60_000 })
-    await page.getByRole('link', { name: 'Fleet' }).first().click()
-    await page.waitForSelector('#first-prompt')
-    await context.close()
-  },
-)
+  test(
+    '41: killed with kill -9 in the middle, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({
+        plan: 'seed=7,rate=0.2,faults=reset:3+status:503',
+        model: `rehearsal/steps-${KILLS * 12}`,
+        flags: ['--backoff-ms', '100'],
+      })
+      const { id } = await real.turn()
+      const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`))
+      await page.waitForSelector('[data-step="3"]')
+      await page.evaluate(() => void Reflect.set(globalThis, 'isSamePage', true))
+      const { url } = real
+      for (let kill = 0; kill < KILLS; kill += 1) {
+        await real.kill9()
+        await page.waitForSelector('[data-link="lost"]')
+        assert.equal(await page.getByRole('button', { name: 'Cancel' }).first().getAttribute('aria-disabled'), 'true')
+        await real.up()
+        assert.equal(real.url, url, 'the same address after a restart')
+        await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+        await page.waitForFunction((n) => document.querySelectorAll('[data-scar="takeover"]').length >= n, kill + 1, {
+          timeout: 60_000,
+        })
+      }
+      await stateIs(page, 'finished')
+      assert.equal(await page.evaluate(() => Reflect.get(globalThis, 'isSamePage')), true, 'it was never reloaded')
+      const fresh = await openPage(browser, real.open(`/s/${id}`))
+      await stateIs(fresh.page, 'finished')
+      const [live, replayed] = [await readTurn(page), await readTurn(fresh.page)]
+      assert.ok(live === replayed, `not the same fold as a fresh replay:\n${differs(live, replayed)}`)
+      assert.match(await readTurn(page), /No daemon ran it for/)
+      assert.deepEqual([...violations, ...fresh.violations], [])
+      await fresh.context.close()
+      await context.close()
+    },
+  )
 
-test(
-  '45, 46: behind a network that breaks, what is typed stays, and a prompt that is sent again runs once',
-  options,
-  async () => {
-    await using real = await RealDaemon.start({ model: 'rehearsal/steps-2' })
-    const { id } = await real.turn()
-    const proxy = await startTcpProxy({
-      upstream: { port: Number(new URL(real.url).port) },
-      toxics: [{ type: 'latency', attributes: { latency: 40, jitter: 30 } }],
-    })
-    const { page, context } = await openPage(
-      browser,
-      `http://127.0.0.1:${proxy.port}/#token=${real.token}&to=${encodeURIComponent(`/s/${id}`)}`,
-    )
-    await stateIs(page, 'finished')
-    await page.locator('#composer').fill('a second one')
-    await proxy.down()
-    await page.waitForSelector('[data-connection="lost"]')
-    assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
-    proxy.setToxics([
-      { type: 'latency', attributes: { latency: 400, jitter: 300 } },
-      { type: 'bandwidth', attributes: { rate: 20 } },
-    ])
-    await proxy.up()
-    await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-    assert.equal(await page.locator('#composer').inputValue(), 'a second one')
-    await page.locator('#composer').press('Enter')
-    await page.getByText('a second one').first().waitFor()
-    await stateIs(page, 'finished')
-    const prompts = (await real.events(id)).filter(({ type }) => type === 'turn-start')
-    assert.equal(prompts.length, 2)
-    await context.close()
-    await proxy.close()
-  },
-)
+  test(
+    '1, 16, 18, 20, 23, 27, 40, 50: one daemon, many faults: what the page says is what the daemon journalled',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({
+        plan: 'at=1.1:status:429:retryAfter=25s+2.1:early_end+3.1:malformed_line+4.1:cut_tool_arguments+5.1:status:503',
+        model: 'rehearsal/steps-6',
+        flags: ['--backoff-ms', '20'],
+      })
+      // 1: a ticket opens the page once, and leaves nothing behind
+      const { ticket } = await real.call('POST', '/v1/console/tickets', {})
+      const { page, context, violations } = await openPage(browser, `${real.url}/#ticket=${String(ticket)}`)
+      await page.waitForSelector('[data-link="open"]')
+      assert.equal(page.url(), `${real.url}/#/`)
+      const again = await fetch(`${real.url}/v1/console/tokens`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ ticket }),
+      })
+      assert.equal(again.status, 401)
+      await page.waitForSelector('#first-prompt')
+
+      // 23, 24: the provider asked for 90 s; a person ends the wait, after a question, once
+      const { id, turnId } = await real.turn('100 % of _it_ "quoted" 🎉')
+      await page.goto(`${real.url}/#/s/${id}`)
+      await stateIs(page, 'retrying')
+      const other = await context.newPage()
+      await other.goto(`${real.url}/#/`)
+      await other.waitForSelector(`[data-session="${id}"][data-state="retrying"]`)
+      await page.getByRole('button', { name: 'Retry now' }).click()
+      await page.getByText(/The provider asked for 25\.0 s/).waitFor()
+      await page.getByRole('button', { name: 'Retry now' }).click()
+      await stateIs(page, 'finished')
+      await other.waitForSelector(`[data-session="${id}"][data-state="finished"]`, { timeout: 60_000 }) // 18, 50
+      const events = await real.events(id)
+      assert.equal(events.filter(({ type, because }) => type === 'resumed' && because === 'person').length, 1)
+
+      // 20: each journalled retry is on the page, with its category
+      await page.keyboard.press('e')
+      const retries = events.filter(({ type }) => type === 'retry')
+      assert.ok(retries.length >= 4, String(retries.length))
+      for (const retry of retries) {
+        const { category } = retry['fault'] as { category: string }
+        const scar = page.locator(`#attempt-${String(retry['step'])}-${String(retry['attempt'])}`)
+        assert.equal(await scar.getAttribute('data-category'), category)
+      }
+
+      // 40: header, card and the daemon agree
+      const turn = await real.call('GET', `/v1/turns/${turnId}`)
+      assert.match(
+        await page.locator('.state-bar .facts').innerText(),
+        new RegExp(`survived ${String(turn['faultsSurvived'])}\\b`),
+      )
+      await page.getByRole('button', { name: 'survival card' }).click()
+      const lines = await page.locator('.survival li').allInnerTexts()
+      assert.equal(
+        lines.reduce((sum, line) => sum + Number.parseInt(line, 10), 0),
+        turn['faultsSurvived'],
+      )
+
+      // 16: a search matches literally
+      for (const [q, isFound] of [
+        ['100 %', true],
+        ['_it_', true],
+        ['"quoted"', true],
+        ['🎉', true],
+        ['100%', false],
+        ['xit_', false],
+      ] as const) {
+        await other.locator('#search').fill(q)
+        if (isFound) await other.waitForSelector(`[data-section="found"] [data-session="${id}"]`)
+        else await other.getByText('No session matches').waitFor()
+      }
+      await other.locator('#search').fill('')
+
+      // 27, 50: cancel in one tab shows in the other
+      real.proxy.use('rate=1,faults=stall:60000')
+      const second = await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'again' })
+      await page.waitForSelector('.state-bar[data-state="running"]')
+      await page.getByRole('button', { name: 'Cancel' }).click()
+      await page.getByRole('button', { name: 'Yes, cancel it' }).click()
+      await stateIs(page, 'cancelled')
+      await other.waitForSelector(`[data-session="${id}"][data-state="cancelled"]`)
+      const ended = await real.call('GET', `/v1/turns/${String(second['turnId'])}`)
+      assert.equal((ended['fault'] as { actor: string }).actor, 'user')
+      assert.deepEqual(violations, [])
+      await context.close()
+    },
+  )
+
+  test(
+    '43, 44, 47, 51: stopped, it is not answering; killed, a reload works once it is back; a restored or an empty journal is said',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({ model: 'rehearsal/steps-3' })
+      const { id } = await real.turn()
+      const { page, context } = await openPage(browser, real.open(`/s/${id}`), { clockAt: Date.now() })
+      await stateIs(page, 'finished')
+      real.signal('SIGSTOP')
+      try {
+        await page.clock.runFor(14_000) // two beats are missed by then
+        await page.waitForSelector('[data-link="silent"]')
+        assert.match(await page.locator('[data-connection]').innerText(), /not answering/)
+      } finally {
+        real.signal('SIGCONT')
+      }
+      await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+      await real.kill9()
+      await page.reload().catch(() => undefined) // the browser's own error page
+      await real.up()
+      await page.goto(`${real.url}/#/s/${id}`)
+      await stateIs(page, 'finished') // 51: with the kept token
+
+      // 44: the journal of an older backup does not have the second turn
+      await real.stop()
+      const putBack = real.backUp()
+      await real.up()
+      await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+      await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'after the backup' })
+      await page.getByText('after the backup').first().waitFor({ timeout: 60_000 })
+      await stateIs(page, 'finished')
+      await real.stop()
+      putBack()
+      await real.up()
+      await page
+        .getByText(/another journal/)
+        .first()
+        .waitFor({ timeout: 60_000 })
+      await stateIs(page, 'finished')
+      assert.equal(await page.getByText('after the backup').count(), 0, 'it is shown from the start')
+      await real.stop()
+      real.forgetSessions()
+      await real.up()
+      await page.getByText(/There is no such session|This session was deleted/).waitFor({ timeout: 60_000 })
+      await page.getByRole('link', { name: 'Fleet' }).first().click()
+      await page.waitForSelector('#first-prompt')
+      await context.close()
+    },
+  )
+
+  test(
+    '45, 46: behind a network that breaks, what is typed stays, and a prompt that is sent again runs once',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({ model: 'rehearsal/steps-2' })
+      const { id } = await real.turn()
+      const proxy = await startTcpProxy({
+        upstream: { port: Number(new URL(real.url).port) },
+        toxics: [{ type: 'latency', attributes: { latency: 40, jitter: 30 } }],
+      })
+      const { page, context } = await openPage(
+        browser,
+        `http://127.0.0.1:${proxy.port}/#token=${real.token}&to=${encodeURIComponent(`/s/${id}`)}`,
+      )
+      await stateIs(page, 'finished')
+      await page.locator('#composer').fill('a second one')
+      await proxy.down()
+      await page.waitForSelector('[data-connection="lost"]')
+      assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+      proxy.setToxics([
+        { type: 'latency', attributes: { latency: 400, jitter: 300 } },
+        { type: 'bandwidth', attributes: { rate: 20 } },
+      ])
+      await proxy.up()
+      await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+      assert.equal(await page.locator('#composer').inputValue(), 'a second one')
+      await page.locator('#composer').press('Enter')
+      await page.getByText('a second one').first().waitFor()
+      await stateIs(page, 'finished')
+      const prompts = (await real.events(id)).filter(({ type }) => type === 'turn-start')
+      assert.equal(prompts.length, 2)
+      await context.close()
+      await proxy.close()
+    },
+  )
+})

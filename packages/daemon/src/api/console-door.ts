@@ -2,7 +2,8 @@
  * Lets a browser in without the daemon's own token, which argv and a browser's history would keep: a ticket in the address is
  * exchanged for a token that expires.
  *
- * I1  A ticket is valid once, and for two minutes. It lives in memory only: after a restart it is void, never valid twice.
+ * I1  A ticket is valid once, and for two minutes. Daemons that share a store accept each other's tickets, and the store keeps
+ *     which were used. Elsewhere tickets live in memory: after a restart a ticket is void, never valid twice.
  * I2  A console token is signed with the daemon's token: it outlives a killed daemon, works on every daemon with the same token
  *     file, and dies when that file changes.
  * I3  A console token cannot make tickets, so nobody can prolong it.
@@ -11,25 +12,54 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import type { ConsoleTicket, ConsoleToken } from '@breakfall/wire'
-import { findGrant, sameToken, type TokenGrant } from '@breakfall/wire/node'
+import { findGrant, newId, sameToken, type TokenGrant } from '@breakfall/wire/node'
+import type { RunnerRegistry } from '../store/sharing.ts'
 
 const TICKET_MS = 2 * 60_000
-const TICKETS_MAX = 1_000 // unused ones; the oldest go first
+const TICKETS_MAX = 1_000 // unused ones; the oldest go first, so that nobody can fill the memory
 const TOKEN_MS = 12 * 3_600_000 // a working day
 const GUESSES_MAX = 10
 const GUESSES_MS = 60_000
 
+/** Which tickets can still be used. */
+export type Tickets = {
+  readonly add: (ticket: string) => void
+  /** True once for each ticket. */
+  readonly use: (ticket: string) => Promise<boolean>
+}
+
+/** Of this process alone (I1). */
+export function ticketsInMemory(): Tickets {
+  const unused = new Set<string>() // oldest first
+  return {
+    add: (ticket) => {
+      for (const oldest of unused) {
+        if (unused.size < TICKETS_MAX) break
+        unused.delete(oldest)
+      }
+      unused.add(ticket)
+    },
+    use: (ticket) => Promise.resolve(unused.delete(ticket)),
+  }
+}
+
+/** Of all daemons that share a store, where a runner's code is used up in the same way (I1). */
+export const ticketsInStore = (registry: Pick<RunnerRegistry, 'enroll'>): Tickets => ({
+  add: () => undefined, // its signature says that it was given out
+  use: (ticket) => registry.enroll(`console ${ticket}`, newId()),
+})
+
 export class ConsoleDoor {
   readonly #grants: readonly TokenGrant[]
   readonly #now: () => number
-  /** By ticket, oldest first. */
-  readonly #tickets = new Map<string, { readonly key: string; readonly expiresAt: number }>()
+  readonly #tickets: Tickets
   /** Times of wrong tickets. */
   #guesses: readonly number[] = []
 
-  constructor(grants: readonly TokenGrant[], now: () => number) {
+  constructor(grants: readonly TokenGrant[], now: () => number, tickets: Tickets) {
     this.#grants = grants
     this.#now = now
+    this.#tickets = tickets
   }
 
   /** The grant of a token from the token file, or of a token that this door gave out. */
@@ -40,23 +70,17 @@ export class ConsoleDoor {
   ticket(token: string | undefined): ConsoleTicket {
     const grant = findGrant(this.#grants, token)
     if (grant === undefined) throw notFromConsole() // I3
-    const ticket = randomBytes(24).toString('base64url')
     const expiresAt = this.#now() + TICKET_MS
-    for (const [oldest, { expiresAt: at }] of this.#tickets) {
-      if (at > this.#now() && this.#tickets.size < TICKETS_MAX) break
-      this.#tickets.delete(oldest)
-    }
-    this.#tickets.set(ticket, { key: grant.token, expiresAt })
+    const ticket = sealed('ticket', grant.token, expiresAt)
+    this.#tickets.add(ticket)
     return { ticket, expiresAt: iso(expiresAt) }
   }
 
-  exchange(ticket: string): ConsoleToken {
-    const known = this.#tickets.get(ticket)
-    this.#tickets.delete(ticket) // I1
-    if (known === undefined || known.expiresAt <= this.#now()) throw this.#wrongTicket() // I4
+  async exchange(ticket: string): Promise<ConsoleToken> {
+    const grant = this.#sealedBy('ticket', ticket)
+    if (grant === undefined || !(await this.#tickets.use(ticket))) throw this.#wrongTicket() // I1, I4
     const expiresAt = this.#now() + TOKEN_MS
-    const signed = `${PREFIX}.${expiresAt.toString(36)}.${randomBytes(12).toString('base64url')}`
-    return { token: `${signed}.${signature(known.key, signed)}`, expiresAt: iso(expiresAt) }
+    return { token: sealed('token', grant.token, expiresAt), expiresAt: iso(expiresAt) }
   }
 
   #wrongTicket(): Fault {
@@ -65,23 +89,39 @@ export class ConsoleDoor {
     return this.#guesses.length > GUESSES_MAX ? tooManyTickets() : wrongTicket()
   }
 
-  /** I2: every key is compared, so the time taken reveals nothing. */
   #consoleGrant(token: string): TokenGrant | undefined {
-    const [, signed = '', expiresAt = '', mac = ''] = TOKEN.exec(token) ?? []
+    const grant = this.#sealedBy('token', token)
+    return grant === undefined ? undefined : { ...grant, token }
+  }
+
+  /** The grant whose token signed it, unless it has expired. I2: every key is compared, so the time taken reveals nothing. */
+  #sealedBy(what: Sealed, text: string): TokenGrant | undefined {
+    const [, signed = '', expiresAt = '', mac = ''] = SEALED[what].exec(text) ?? []
     if (signed === '' || Number.parseInt(expiresAt, 36) <= this.#now()) return undefined
     let found: TokenGrant | undefined
-    for (const grant of this.#grants) if (sameToken(mac, signature(grant.token, signed))) found = { ...grant, token }
+    for (const grant of this.#grants) if (sameToken(mac, signature(what, grant.token, signed))) found = grant
     return found
   }
 }
 
 // ---- details ----
 
-const PREFIX = 'bfc1'
-const TOKEN = /^(bfc1\.([0-9a-z]{1,11})\.[A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/
+const PREFIXES = { token: 'bfc1', ticket: 'bft1' } as const
+type Sealed = keyof typeof PREFIXES
 
-const signature = (key: string, signed: string): string =>
-  createHmac('sha256', key).update(`breakfall console token\n${signed}`).digest('base64url')
+const SEALED = {
+  token: /^(bfc1\.([0-9a-z]{1,11})\.[A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/,
+  ticket: /^(bft1\.([0-9a-z]{1,11})\.[A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/,
+} as const
+
+/** Its kind, when it expires, something random, and a signature of all that. */
+function sealed(what: Sealed, key: string, expiresAt: number): string {
+  const signed = `${PREFIXES[what]}.${expiresAt.toString(36)}.${randomBytes(12).toString('base64url')}`
+  return `${signed}.${signature(what, key, signed)}`
+}
+
+const signature = (what: Sealed, key: string, signed: string): string =>
+  createHmac('sha256', key).update(`breakfall console ${what}\n${signed}`).digest('base64url')
 
 const iso = (ms: number): string => new Date(ms).toISOString()
 

@@ -60,7 +60,7 @@ export function consoleRoutes(door: ConsoleDoor, page: ConsolePage): readonly Ro
       faults: ['invalid_request', 'unauthorized', 'quota_exceeded'],
       handle: async ({ req }) => {
         const { ticket } = await readJson(req, consoleTokenCreateSchema)
-        return { status: 201, json: door.exchange(ticket) }
+        return { status: 201, json: await door.exchange(ticket) }
       },
     },
   ]
