@@ -7,7 +7,7 @@ import { sessionLink } from '../route.ts'
 import { plainOutput } from '../text/ansi.ts'
 import { bytes, length } from '../text/format.ts'
 import { reveal } from '../text/reveal.ts'
-import { ACTIONS, callLine, faultTitle, happened, RESUMED_BY, WORDS } from '../thread/words.ts'
+import { ACTIONS, callLine, happened, RESUMED_BY, WORDS } from '../thread/words.ts'
 import { Category, CopyButton, Exact } from './basics.tsx'
 import { forAnAgent } from './for-agent.ts'
 import type { Pick } from './pick.ts'
@@ -156,7 +156,7 @@ function FaultDetails({
   return (
     <>
       <p>
-        <strong>{faultTitle(fault)}.</strong> {happened(fault)} {fault.message?.action ?? ''}
+        {happened(fault)} {fault.message?.action ?? ''}
       </p>
       {fault.message?.advice === undefined ? null : <p class="muted">{fault.message.advice}</p>}
       <pre class="raw" tabIndex={0} role="group" aria-label="The original error">

@@ -172,8 +172,15 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
       )
     else parts.push(<span>{turn.state === 'queued' ? 'waits for the turn before it' : 'answering'}</span>)
   }
+  if (state === 'unknown')
+    parts.push(
+      <span class="muted">It cannot be known whether {commands(turn)} ran; the model was given that answer.</span>,
+    )
   return parts.map((part, index) => <span key={index}>{part}</span>)
 }
+
+const commands = ({ unknownOutcomes }: TurnView): string =>
+  unknownOutcomes === 1 ? 'a command' : `${unknownOutcomes} commands`
 
 /** The call that waits for a person's yes or no. */
 const questionIn = (turn: TurnView): Call | undefined =>

@@ -99,7 +99,7 @@ export function NewScreen(): VNode {
           <small>
             {folders.length === 0
               ? 'This daemon allows no folder of this machine. Start it with --allow-workspace DIR.'
-              : `Allowed: ${folders.map(reveal).join(', ')} and what is in them.`}
+              : `Allowed: ${folders.map(reveal).join(', ')}, and every folder inside.`}
           </small>
         </div>
         <div class="field">

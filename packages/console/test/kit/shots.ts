@@ -29,6 +29,14 @@ export const SHOTS: readonly Shot[] = [
   },
   { name: 'turn-needs', hash: `/s/${IDS.needs}` },
   { name: 'turn-approval', hash: `/s/${IDS.approval}` },
+  {
+    name: 'turn-deny',
+    hash: `/s/${IDS.approval}`,
+    before: async (page) => {
+      await page.getByRole('button', { name: 'Deny' }).last().click()
+      await page.getByLabel('Why? The model reads it').waitFor()
+    },
+  },
   { name: 'turn-parked', hash: `/s/${IDS.parked}` },
   { name: 'turn-unknown', hash: `/s/${IDS.unknown}` },
   { name: 'turn-failed', hash: `/s/${IDS.failed}` },
@@ -70,6 +78,7 @@ export const SHOTS: readonly Shot[] = [
 ]
 
 const WIDTHS = [1280, 390] as const
+const HEIGHT_MAX = 1_600
 const THEMES = ['light', 'dark'] as const
 
 export async function takeShots(folder: string, only: readonly string[]): Promise<void> {
@@ -88,7 +97,9 @@ export async function takeShots(folder: string, only: readonly string[]): Promis
         await page.waitForSelector('[data-link="open"]')
         await before?.(page, staged)
         await page.waitForTimeout(250)
-        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`) })
+        const tall = await page.evaluate(() => document.documentElement.scrollHeight)
+        const clip = { x: 0, y: 0, width, height: hash.startsWith('/s/') ? 800 : Math.min(tall, HEIGHT_MAX) }
+        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), fullPage: true, clip })
         if (violations.length > 0) process.stdout.write(`${name}: ${violations.join('; ')}\n`)
         await context.close()
         staged.isAway = false
