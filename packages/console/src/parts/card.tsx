@@ -59,6 +59,22 @@ export function State({
   )
 }
 
+/** A path that breaks between folders, not inside a name. */
+export function Path({ path }: { readonly path: string }): VNode {
+  return (
+    <code>
+      {reveal(path)
+        .split(/(?<=\/)/)
+        .map((part, index) => (
+          <span key={index}>
+            {part}
+            <wbr />
+          </span>
+        ))}
+    </code>
+  )
+}
+
 /** Why a process ended last: the headline, what was recognised and what helps, and its last lines. */
 export function LastExit({ exit }: { readonly exit: Json | null }): VNode | null {
   if (exit === null) return null

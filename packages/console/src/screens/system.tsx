@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { system } from '../link/fleet.ts'
 import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Countdown } from '../parts/basics.tsx'
-import { Facts, LastExit, Part, type Row, State } from '../parts/card.tsx'
+import { Facts, LastExit, Part, Path, type Row, State } from '../parts/card.tsx'
 import { FleetTables, shortId } from '../parts/fleet-tables.tsx'
 import { McpCard } from '../parts/mcp-card.tsx'
 import { useJson } from '../parts/use-json.ts'
@@ -78,8 +78,8 @@ function Daemon({ data, name }: { readonly data: Json; readonly name: string }):
           ['journal', isNumber(journal['bytes']) ? bytes(journal['bytes']) : ''],
           ['room on disk', isNumber(journal['freeBytes']) ? bytes(journal['freeBytes']) : ''],
           ['damaged journals', quarantined === 0 ? '' : String(quarantined)],
-          ['state folder', <code>{reveal(textOf(data['stateDir']))}</code>],
-          ['token file', <code>{reveal(textOf(data['tokenFile']))}</code>],
+          ['state folder', <Path path={textOf(data['stateDir'])} />],
+          ['token file', <Path path={textOf(data['tokenFile'])} />],
           ['folders', listOf(data['workspaces']).filter(isText).map(reveal).join(', ')],
         ]}
       />

@@ -97,9 +97,9 @@ export async function takeShots(folder: string, only: readonly string[]): Promis
         await page.waitForSelector('[data-link="open"]')
         await before?.(page, staged)
         await page.waitForTimeout(250)
-        const tall = await page.evaluate(() => document.documentElement.scrollHeight)
-        const clip = { x: 0, y: 0, width, height: hash.startsWith('/s/') ? 800 : Math.min(tall, HEIGHT_MAX) }
-        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), fullPage: true, clip })
+        const height = Math.min(HEIGHT_MAX, await page.evaluate(() => document.documentElement.scrollHeight))
+        const whole = /^\/(?:$|\?|s\/)/.test(hash) ? {} : { fullPage: true, clip: { x: 0, y: 0, width, height } }
+        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), ...whole })
         if (violations.length > 0) process.stdout.write(`${name}: ${violations.join('; ')}\n`)
         await context.close()
         staged.isAway = false

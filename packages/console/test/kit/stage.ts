@@ -10,6 +10,7 @@ type Json = Readonly<Record<string, unknown>>
 
 export async function stageFleet(): Promise<StagedDaemon> {
   const staged = await StagedDaemon.start()
+  staged.bootId = '01a1e6cd-0000-7000-8000-000000000000' // of the first in its list of daemons
   const now = Date.now()
   fill(staged, now)
   return staged

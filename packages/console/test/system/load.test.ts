@@ -1,4 +1,4 @@
-/** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions (15, 37, 39, and the budgets). */
+/** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions (15, 37, 39, 48, and the budgets). */
 import assert from 'node:assert/strict'
 import type { Page } from 'playwright-core'
 import { Journal } from '../kit/journal.ts'
@@ -138,6 +138,36 @@ browserTest(
     assert.match(await textOf(page, '.ending'), /71 steps/)
   },
 )
+
+browserTest('48: a tab that was frozen while 50,000 events arrived comes back whole', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write').step().say('One. ', 5)
+  staged.put(session('s1', 'Frozen', 'running', Date.now()), journal.events)
+  const page = await open(staged.open('/s/s1'))
+  await page.waitForSelector('.state-bar[data-state="running"]')
+  const cdp = await page.inContext.newCDPSession(page)
+  await cdp.send('Page.setWebLifecycleState', { state: 'frozen' })
+  for (let n = 1; journal.events.length < 50_000; n += 1) {
+    const from = journal.events.length
+    journal
+      .say(`needle-${n} `.padEnd(24 * 120, 'z'), 100)
+      .call('bash', { command: `echo ${n}` })
+      .output(`${n}\n`)
+      .result('ok', '')
+      .step()
+    staged.push('s1', ...journal.events.slice(from))
+  }
+  const steps = journal.events.filter(({ type }) => type === 'step-start').length
+  const head = journal.events.length
+  staged.push('s1', ...journal.end('done', 0).events.slice(head))
+  await cdp.send('Page.setWebLifecycleState', { state: 'active' })
+  await page.waitForSelector('.state-bar[data-state="finished"]')
+  assert.match(await textOf(page, '.ending'), new RegExp(`${steps} steps`))
+  await page.locator('#search').fill(`needle-${steps - 1} `)
+  await page.getByText('1 of 1 steps').waitFor()
+  const { heapMb, nodes } = await cost(page)
+  assert.ok(heapMb <= 40 && nodes <= 25_000, JSON.stringify({ heapMb, nodes }))
+})
 
 browserTest(
   '15: of 1,000 sessions 100 are shown at a time, and a filter finds the failed session',

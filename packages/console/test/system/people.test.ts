@@ -83,6 +83,7 @@ browserTest(
         await page.evaluate((fontSize) => {
           document.documentElement.style.fontSize = fontSize
         }, size)
+        await drawn(page) // parts out of sight keep their old size until then
         const actual = await page.evaluate(() => document.documentElement.scrollWidth)
         if (actual > width) wide.push(`${name} at ${size}, ${width} px: ${actual}`)
       }

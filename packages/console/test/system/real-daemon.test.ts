@@ -43,12 +43,11 @@ describe('side by side', { concurrency: 2 }, () => {
     options,
     async () => {
       await using real = await RealDaemon.start({
-        plan: 'at=1.1:reset:6',
-        model: 'rehearsal/echo',
+        plan: 'at=3.1:reset:4',
+        model: 'rehearsal/steps-2',
         flags: ['--profile', 'llama-cpp', '--backoff-ms', '50'],
       })
-      const words = Array.from({ length: 60 }, (_, n) => `word-${n}`).join(' ')
-      const { id, turnId } = await real.turn(words)
+      const { id, turnId } = await real.turn()
       const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`))
       await stateIs(page, 'finished')
       const retries = (await real.events(id)).filter(({ type }) => type === 'retry')
@@ -59,7 +58,7 @@ describe('side by side', { concurrency: 2 }, () => {
       await page.getByText('continued here where the stream broke').waitFor()
       assert.equal(await page.locator('.talk del').count(), 0)
       const { text } = (await real.call('GET', `/v1/turns/${turnId}`))['result'] as { text: string }
-      const shown = await page.locator('.talk .md').allInnerTexts()
+      const shown = await page.locator('#step-3 .md').allInnerTexts()
       assert.ok(shown.length >= 2, 'before the break and after it')
       assert.equal(shown.join('').replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''))
       assert.deepEqual(violations, [])
