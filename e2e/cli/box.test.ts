@@ -83,7 +83,9 @@ test(
     const [id = ''] = /breakfall approve (\S+)/.exec(listed.lines.join('\n'))?.slice(1) ?? []
     const approved = await desk.command(['approve', id])
     assert.equal(approved.code, 0, approved.stderr + approved.lines.join('\n'))
-    assert.match(approved.lines.join('\n'), /ran[^]*done/)
+    const text = approved.lines.join('\n')
+    assert.match(text, /✓ approved[^]*ran[^]*done[^]*finished in 2 steps, no faults/)
+    assert.doesNotMatch(text, /needs your approval|survived/, 'it is not asked again, and a question is no fault')
   },
 )
 

@@ -115,6 +115,11 @@ test(
     const approved = await desk.command(['approve', session, '--json'])
     assert.equal(approved.code, 0, approved.stderr)
     assert.deepEqual([approved.json.at(-1)?.['text'], good.ran('act')], ['all done', 1])
+    assert.deepEqual(
+      approved.json.slice(0, 2).map(({ type }) => type),
+      ['approval', 'resumed'],
+      'not asked again',
+    )
   },
 )
 
@@ -189,6 +194,8 @@ test(
       const out = await desk.command(['mcp', 'logout', 's'])
       assert.equal(out.code, 0, out.stderr)
       assert.deepEqual(filesWith(desk.place.home, oauth.secrets.at(-1) ?? ''), [])
+      assert.match(out.lines.join('\n'), /forgot the login at s, and its server revoked the tokens/)
+      assert.deepEqual(oauth.seen.slice(-2), ['revoke refresh_token', 'revoke access_token'])
     } finally {
       await oauth.close()
     }

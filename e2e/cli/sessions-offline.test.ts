@@ -51,6 +51,11 @@ test(
       events.json.slice(2, -1),
     )
 
+    const followed = await place.run(['tail', sessionId])
+    assert.match(followed.lines.join('\n'), /^› hello\n[^]*parked/, 'the events so far')
+    assert.equal(followed.code, 125, 'a turn without a daemon cannot be followed')
+    assert.match(followed.stderr, new RegExp(`breakfall up.*Or continue it .*breakfall run --session ${sessionId}`))
+
     const bundle = join(place.folder, 'bundle.ndjson')
     writeFileSync(bundle, 'old', { mode: 0o644 })
     const exported = await place.run(['export', sessionId, '--output', bundle, '--json'])

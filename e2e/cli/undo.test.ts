@@ -24,6 +24,10 @@ test(
     ])
     const first = await desk.run(['go'])
     assert.equal(first.code, 0, first.stderr)
+    assert.deepEqual(first.result.filesChanged, ['a', 'new/file', 'src/b'], 'also what a command did')
+    assert.equal(first.result.filesUnknown, undefined)
+    const shown = await desk.command(['show', String(first.result.sessionId)])
+    assert.match(shown.lines.join('\n'), /^ {2}changed {2}a, new\/file, src\/b$/m)
     const patch = await desk.command(['diff'])
     assert.match(patch.lines.join('\n'), /^-one\n\+two$/m)
     const preview = await desk.command(['undo', '--dry-run'])
@@ -43,6 +47,7 @@ test(
     assert.equal(text('src/b'), 'one\n')
 
     const second = await desk.run(['more', '--continue'])
+    assert.deepEqual(second.result.filesChanged, ['src/b'], 'of this turn only')
     assert.equal(second.code, 0, second.stderr)
     assert.equal(text('src/b'), 'three\n')
     assert.match(JSON.stringify(second.events), /the user brought files back to an earlier state/)

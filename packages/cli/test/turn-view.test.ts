@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
+import { changedText } from '../src/render/changed-text.ts'
 import { withoutControls } from '../src/render/printable.ts'
 import { TurnView } from '../src/render/turn-view.ts'
 import { anEvent, AT } from './samples.ts'
@@ -148,6 +149,31 @@ test('the files that a turn wrote are listed, and those that it failed to write 
   assert.deepEqual([...view.filesChanged], [])
   words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
   assert.deepEqual([...view.filesChanged], ['a.ts'])
+})
+
+test('the end of a turn says what commands changed, or that it is not known', () => {
+  const view = new TurnView()
+  words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: './a.ts' }, execId: 'e' })
+  words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
+  const end = { type: 'turn-end', text: '', steps: 1, faultsSurvived: 0 }
+  words(view, { ...end, filesChanged: ['a.ts', 'b.ts'] })
+  assert.deepEqual([[...view.filesChanged], view.filesUnknown], [['a.ts', 'b.ts'], false])
+  words(view, { ...end, filesUnknown: true })
+  assert.equal(view.filesUnknown, true)
+  assert.equal(changedText(['a.ts'], false), 'a.ts')
+  assert.match(changedText(['a.ts'], true), /^a\.ts; more is unknown: commands ran, and no checkpoint/)
+  assert.match(changedText([], true), /^files: unknown; commands ran/)
+  const many = Array.from({ length: 100 }, (_, index) => `${index}`)
+  assert.match(changedText(many, false), /^0, 1, .*, 19 and at least 80 more files$/)
+})
+
+test('a question to a person is not a fault that the turn survived', () => {
+  const view = new TurnView()
+  const parked = { type: 'parked', fault: new Fault('approval_needed').report, resumeAt: null }
+  words(view, { ...parked, because: 'approval_needed' })
+  words(view, { type: 'resumed', because: 'person' })
+  words(view, { type: 'step-start', step: 2 })
+  assert.deepEqual(view.survived, [])
 })
 
 test('escape sequences in output cannot move the cursor, rename the window or hide text', () => {

@@ -298,3 +298,28 @@ test('folding at once or in any two parts gives the same state', () => {
     }),
   )
 })
+
+test('a turn names the files of its file tools; what commands changed is unknown until its end says it', () => {
+  const ended = { cause: 'exited', started: true, code: 0, signal: null, signalGuess: null, durationMs: 1 } as const
+  const exit = { ...ended, survivors: [], stdoutBytes: 9, stderrBytes: 0, truncated: false, diagnostics: [] }
+  const files = (state: SessionFold) => {
+    const { filesChanged, filesUnknown, longOutputs } = turnView(state, 's1', 't1', null) ?? {}
+    return { filesChanged, filesUnknown, longOutputs }
+  }
+  const none = { filesUnknown: undefined, longOutputs: undefined }
+  const write = { ...call('w'), tool: 'write', arguments: { path: './a' } }
+  const end = { type: 'turn-end', text: '', usage: NO_USAGE, steps: 1, faultsSurvived: 0 } as const
+  const written = [start, step, write, result('w')]
+  assert.deepEqual(files(fold(...written, end)), { ...none, filesChanged: ['./a'] })
+  const text = 'head\n[… 9 bytes left out …]\ntail'
+  const long = { type: 'tool-result', callId: 'a', outcome: 'ok', text, exit } as const
+  const ran = [...written, call('a', 2), long]
+  const unknown = { filesChanged: ['./a'], filesUnknown: true, longOutputs: ['t1-1-2'] }
+  assert.deepEqual(files(fold(...ran)), unknown)
+  assert.deepEqual(files(fold(...ran, { ...end, filesUnknown: true })), unknown)
+  const known = { ...unknown, filesChanged: ['a', 'b'], filesUnknown: undefined }
+  assert.deepEqual(files(fold(...ran, { ...end, filesChanged: ['a', 'b'] })), known)
+  const failed = { ...turnError('cancelled'), filesChanged: ['a', 'b'] }
+  assert.deepEqual(files(fold(...ran, failed)), known)
+  assert.ok(!('filesChanged' in (turnView(fold(...ran, failed), 's1', 't1', null)?.fault ?? {})))
+})

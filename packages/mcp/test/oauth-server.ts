@@ -73,6 +73,7 @@ export async function startOauthMcp(): Promise<OauthMcp> {
           authorization_endpoint: `${origin()}/authorize`,
           token_endpoint: `${origin()}/token`,
           registration_endpoint: `${origin()}/register`,
+          revocation_endpoint: `${origin()}/revoke`,
           response_types_supported: ['code'],
           code_challenge_methods_supported: ['S256'],
           token_endpoint_auth_methods_supported: ['none'],
@@ -99,6 +100,15 @@ export async function startOauthMcp(): Promise<OauthMcp> {
         if (isDown) return json(503, { error: 'temporarily_unavailable' })
         const answer = token(new URLSearchParams(body))
         return typeof answer === 'string' ? json(400, { error: answer }) : json(200, answer)
+      }
+      case '/revoke': {
+        if (isDown) return json(503, { error: 'temporarily_unavailable' })
+        const form = new URLSearchParams(body)
+        seen.push(`revoke ${form.get('token_type_hint') ?? ''}`)
+        if (!clients.has(form.get('client_id') ?? '')) return json(401, { error: 'invalid_client' })
+        if (form.get('token') === access) access = ''
+        if (form.get('token') === refresh) refresh = ''
+        return json(200, {})
       }
       case '/mcp': {
         if (access === '' || req.headers.authorization !== `Bearer ${access}`) {

@@ -65,6 +65,8 @@ export class ActiveRun {
   #endPhase: Phase | undefined
   #terminationError: TerminationError | null = null
   #peekScheduled = false
+  /** Stdout carries messages for `onStdout`, and no lines. */
+  readonly #isProtocol: boolean
   #lastLine = ''
 
   constructor(spec: ResolvedSpec, prepared: Prepared, ids: RunIds, inFlight: InFlight, events: RunEvents) {
@@ -74,6 +76,7 @@ export class ActiveRun {
     this.#events = events
     this.#inFlight = inFlight
     this.#ready = prepared.ready
+    this.#isProtocol = spec.onStdout !== undefined && spec.stdoutClosed === 'fail' && prepared.ready.kind !== 'line'
     this.#startedMs = clock.now()
     this.#startedAt = new Date(clock.epoch()).toISOString()
     this.#redactor = makeRedactor(prepared)
@@ -180,7 +183,7 @@ export class ActiveRun {
   #onOutput(stream: 'stdout' | 'stderr', chunk: Buffer): void {
     this.#monitor.recordActivity()
     if (stream === 'stdout') callHook(() => this.#spec.onStdout?.(chunk))
-    this.#splitters[stream].push(chunk)
+    if (stream === 'stderr' || !this.#isProtocol) this.#splitters[stream].push(chunk)
     if (stream === 'stderr') this.#schedulePeek()
     if (stream === 'stderr' || this.#spec.onStdout === undefined) release(chunk)
   }

@@ -30,11 +30,12 @@ export async function writeInput(data: string | Uint8Array, input: ChildInput): 
     throw new Fault('process_hung', { error, phase })
   }
   const taken = Promise.withResolvers<Error | null | undefined>()
+  stdin.write(data, taken.resolve)
+  if (stdin.writableLength === 0 && stdin.errored === null) return // the pipe had room for all of it
   const cancel = afterAwake(clock, limits.stdinStallMs, () => {
     taken.reject(new Fault('process_hung', { error: `${name} stopped reading its input and is being ended.`, phase }))
     input.onStalled()
   })
-  stdin.write(data, taken.resolve)
   try {
     const error = await taken.promise
     if (error != null) {

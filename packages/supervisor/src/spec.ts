@@ -94,7 +94,7 @@ export type SuperviseSpec = {
   /** Raw bytes, for protocols over stdout. */
   readonly onStdout?: (chunk: Buffer) => void
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void
-  /** `fail` if stdout carries a protocol: a child that closes it is useless. */
+  /** `fail` if stdout carries a protocol: a child that closes it is useless. With `onStdout`, it is not read as lines then. */
   readonly stdoutClosed?: 'ignore' | 'fail'
   /** Decides whether another start may help. Undefined leaves the decision to the diagnosis. */
   readonly mayRestart?: (report: JudgedReport) => boolean | undefined

@@ -2,6 +2,7 @@
 export type * from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export type * from './daemon-api.ts'
+export type * from './mcp-api.ts'
 export type * from './events.ts'
 export {
   EPOCH_HEADER,

@@ -6,14 +6,12 @@ import { faultReportSchema } from './fault-schema.ts'
 import {
   APPROVAL_DECISIONS,
   CANCEL_ACTORS,
-  MCP_STATES,
   PROMPT_CHARS_MAX,
   SAME_FOLDER,
   SESSION_FILTERS,
   SESSION_STATES,
   SYSTEM_CHARS_MAX,
   TOOL_NAMES,
-  TOOL_OUTCOMES,
   TURN_STATES,
   WS_METHODS,
   type WsMethod,
@@ -182,15 +180,16 @@ export const turnCreateSchema = body({ prompt: promptField, queue: flag().option
 export const turnReceiptSchema = record({ turnId: z.string(), seq: z.int() })
 export type TurnReceipt = z.infer<typeof turnReceiptSchema>
 export const turnCancelSchema = body({ reason: text(500, 'a reason').optional() })
-export const turnResumeSchema = body({
-  provider: providerGivenSchema.optional().describe("the turn's own provider, with a key that the daemon has lost"),
-})
+const lostKey = providerGivenSchema.optional().describe("the turn's own provider, with a key that the daemon has lost")
+
+export const turnResumeSchema = body({ provider: lostKey })
 export type TurnResume = z.infer<typeof turnResumeSchema>
 
 export const turnApproveSchema = body({
   callId: text(500, 'the id of a call'),
   decision: oneOf(APPROVAL_DECISIONS),
   reason: text(2_000, 'a reason').optional(),
+  provider: lostKey,
 })
 export type TurnApprove = z.infer<typeof turnApproveSchema>
 
@@ -243,6 +242,16 @@ export const costSchema = record({
 })
 export type Cost = z.infer<typeof costSchema>
 
+/** Which files a turn changed. */
+export const changedFields = {
+  filesChanged: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe("the first hundred; what commands changed is known from the turn's checkpoint, once the turn has ended"),
+  filesUnknown: z.boolean().optional().describe('true: commands ran, and what they changed is not fully known'),
+} as const
+
 export const turnSchema = record({
   id: z.string(),
   sessionId: z.string(),
@@ -262,7 +271,12 @@ export const turnSchema = record({
   provider: providerViewSchema.nullable().optional(),
   cost: costSchema.optional().describe('if prices are set'),
   tools: z.record(z.string(), z.int()).optional().describe('how often each tool was called'),
-  filesChanged: z.array(z.string()).readonly().optional().describe('by the write and edit tools; the first hundred'),
+  ...changedFields,
+  longOutputs: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe('execs whose output the model read only in part; the newest ten'),
   unknownOutcomes: z.int().optional().describe('calls that may or may not have run'),
   firstSeq: z.int().optional().describe("the turn's first event"),
   lastSeq: z.int().optional().describe("the turn's last event"),
@@ -280,45 +294,6 @@ export type Turn = z.infer<typeof turnSchema>
 
 export const turnListSchema = record({ turns: z.array(turnSchema).readonly(), next: z.string().optional() })
 export type TurnList = z.infer<typeof turnListSchema>
-
-// ---- tools from outside ----
-
-export const mcpServerSchema = record({
-  name: z.string(),
-  state: z.enum(MCP_STATES),
-  era: z.string().nullable().describe('the version of the protocol that it speaks'),
-  tools: z.int(),
-  since: time,
-  lastExit: record({ code: z.int().nullable(), signal: z.string().nullable(), error: z.string() }).optional(),
-  error: z.string().optional().describe('why it is restarting or has failed'),
-})
-export const mcpListSchema = record({ servers: z.array(mcpServerSchema).readonly() })
-export type McpList = z.infer<typeof mcpListSchema>
-
-export const mcpToolSchema = record({
-  name: z.string().describe('as the model calls it'),
-  tool: z.string().describe('as its server calls it'),
-  description: z.string(),
-  inputSchema: z.record(z.string(), z.unknown()),
-  readOnly: z.boolean().describe('what its server declares'),
-  idempotent: z.boolean().describe('what its server declares'),
-  trusted: z.boolean().describe('whether the configuration trusts that'),
-})
-export const mcpDetailSchema = record({
-  ...mcpServerSchema.shape,
-  offered: z.array(mcpToolSchema).readonly(),
-  refused: z.array(record({ tool: z.string(), because: z.string() })).readonly(),
-  log: z.array(z.string()).readonly().describe('its last lines besides the protocol'),
-  fault: faultReportSchema.optional().describe('why it takes no calls now'),
-})
-export type McpDetail = z.infer<typeof mcpDetailSchema>
-export const mcpRestartSchema = body({})
-export const mcpCallSchema = body({
-  tool: text(500, 'the name of a tool'),
-  arguments: z.record(z.string(), z.unknown()).optional(),
-})
-export const mcpCalledSchema = record({ outcome: z.enum(TOOL_OUTCOMES), text: z.string() })
-export type McpCalled = z.infer<typeof mcpCalledSchema>
 
 // ---- the daemon itself ----
 

@@ -6,7 +6,7 @@
  */
 import { Fault, SERVE_STATES } from '@breakfall/faults'
 import { z } from 'zod'
-import { costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
+import { changedFields, costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import {
@@ -200,11 +200,13 @@ export const eventSchemas = {
     cost: costSchema.optional().describe('of the whole turn, if prices are set'),
     finish: z.string().optional().describe('why the model stopped, if not because it was done'),
     unproven: z.boolean().optional().describe('true: the server sent no proof that the answer is complete'),
+    ...changedFields,
   }),
   'turn-error': event('turn-error', {
     ...faultReportSchema.shape,
     turnId: z.string(),
     actor: z.enum(CANCEL_ACTORS).optional(),
+    ...changedFields,
   }),
 } as const satisfies Record<EventType, z.ZodType>
 

@@ -97,6 +97,12 @@ export {
   turnSchema,
   turnApproveSchema,
   type TurnApprove,
+  type TurnSummary,
+  type Usage,
+  wsParamsSchemas,
+  wsRequestSchema,
+} from './daemon-api.ts'
+export {
   type McpCalled,
   mcpCalledSchema,
   mcpCallSchema,
@@ -106,11 +112,7 @@ export {
   mcpListSchema,
   mcpRestartSchema,
   mcpServerSchema,
-  type TurnSummary,
-  type Usage,
-  wsParamsSchemas,
-  wsRequestSchema,
-} from './daemon-api.ts'
+} from './mcp-api.ts'
 export * from './events.ts'
 export { diagnosticSchema, problemSchema } from './fault-schema.ts'
 export {

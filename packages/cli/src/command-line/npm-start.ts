@@ -2,9 +2,6 @@
 import type { Argument, Command } from 'commander'
 import { commonFlagsLast } from './flags.ts'
 
-/** The first word of `scripts/start.mjs`, before those of the user. */
-export const NPM_START = 'npm-start'
-
 /** `show 0198` and `mcp list` are commands; `show me what this does` is a prompt, and so is everything in quotes with a space. */
 export function startWords(program: Command, given: readonly string[]): readonly string[] {
   const words = commonFlagsLast(given)

@@ -6,6 +6,7 @@ import type { Context } from '../context.ts'
 import { findDaemon, findViewer, oneShotClient } from '../daemon/find.ts'
 import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
+import { keyForTurn } from '../run/brought-model.ts'
 import { showTurn, turnFor } from './sessions.ts'
 
 export type ApproveOptions = { readonly deny?: boolean; readonly session?: boolean; readonly reason?: string }
@@ -34,7 +35,8 @@ export async function approveCommand(
     return runCommand(context, { session: turn.sessionId, answer: { decision, ...reason, ...isolation } }, [])
   }
   const { callId } = turn.approval
-  showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason }), out)
+  const provider = keyForTurn(turn, config) // a daemon that restarted has forgotten the key
+  showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason, provider }), out)
 }
 
 // ---- details ----
@@ -55,6 +57,6 @@ async function list(viewer: SessionViewer, { out }: Context): Promise<void> {
     out.line(`${sessionId}  ${approval.tool} ${printable(JSON.stringify(approval.arguments)).slice(0, 300)}`)
     const until = approval.expiresAt === null ? '' : `; it waits until ${utcTime(approval.expiresAt)}`
     out.line(`  ${approval.why}${until}`)
-    out.line(`  breakfall approve ${sessionId}   or   breakfall approve ${sessionId} --deny --reason TEXT`)
+    out.hint(`  breakfall approve ${sessionId}   or   breakfall approve ${sessionId} --deny --reason TEXT`)
   }
 }

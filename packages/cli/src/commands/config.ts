@@ -1,4 +1,5 @@
 /** `breakfall config show` and `config example`: what is set, its origin, and what can be set. */
+import { asTyped } from '../process/command-name.ts'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault, redact } from '@breakfall/faults'
@@ -27,7 +28,7 @@ export function showConfig(
     out.result({ config: shown(config), files, warnings, model, providers: providers.map(shownProvider) })
     return
   }
-  if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
+  if (rows.length === 0) out.line(`# ${asTyped(nothingSet(loaded.files))}`)
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
   for (const { name, baseUrl, serve, origin, ...key } of providers)
@@ -37,7 +38,7 @@ export function showConfig(
         `# provider ${name}: ${serve === undefined ? baseUrl : `served by ${serve.command[0]}`} (${origin}), ${aboutKey(key)}`,
       ),
     )
-  for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${line}`))
+  for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${asTyped(line)}`))
 }
 
 /** Its address and the origin of its key, without the key. */

@@ -5,7 +5,8 @@ import type { Context } from '../context.ts'
 import { demoDaemon } from '../demo/demo-daemon.ts'
 import { startStage } from '../demo/stage.ts'
 import { untilSignal } from '../process/until-signal.ts'
-import { chosenIsolation, shellQuoted, withoutBreakfall } from '../rehearsal/rehearse.ts'
+import { chosenIsolation, withoutBreakfall } from '../rehearsal/rehearse.ts'
+import { shellQuoted } from '../render/shell-quoted.ts'
 import { openConsole } from './open.ts'
 
 export type DemoOptions = {
@@ -41,7 +42,7 @@ export async function demoCommand({ out, config }: Context, options: DemoOptions
     const client = new DaemonClient(found)
     await openConsole(client, { out, path: '/demo', browse: options.print === true ? undefined : config.childEnv })
     if (!out.json) {
-      out.line(out.style('dim', `to open it again: breakfall open --state-dir ${shellQuoted(stage.stateDir)}`))
+      out.hint(out.style('dim', `to open it again: breakfall open --state-dir ${shellQuoted(stage.stateDir)}`))
       out.line(out.style('dim', 'stop with Ctrl-C; everything is in a scratch folder, which is removed then'))
     }
   }

@@ -17,6 +17,7 @@ import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
 import { currentFolderIfAny } from '../workspace/work-folder.ts'
+import { asTyped } from '../process/command-name.ts'
 
 export type DoctorOptions = {
   /** Starts each model server that Breakfall would start, once. */
@@ -127,7 +128,7 @@ function linesOf({ check, verdict, found, fix, said = [] }: Finding, out: Output
   const indent = `  ${''.padEnd(12)}`
   return [
     `${out.style(style, mark)} ${check.padEnd(12)} ${found}`,
-    ...(fix === undefined ? [] : [`${indent} → ${fix}`]),
+    ...(fix === undefined ? [] : [`${indent} → ${asTyped(fix)}`]),
     ...said.map((line) => out.style('dim', `${indent} | ${line}`)),
   ]
 }

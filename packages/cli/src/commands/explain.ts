@@ -4,6 +4,7 @@ import type { SessionViewer } from '@breakfall/client'
 import { type Boundary, exitCodeOf, Fault, faultFrom, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
+import { asTyped } from '../process/command-name.ts'
 import { explain, type Explanation } from '../explain/explain.ts'
 import { faultPage } from '../render/fault-page.ts'
 import type { Output } from '../render/output.ts'
@@ -48,11 +49,12 @@ export function printExplanation(
 
 /** Pure, except that it checks whether the category's page exists. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
-  const { category, error, errorRaw, phase } = report
+  const { category, errorRaw, phase } = report
+  const error = asTyped(report.error)
   if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our terms')
     return [style('bold', error)]
   if (by === 'nothing known')
-    return errorRaw === '' || error.startsWith(errorRaw)
+    return errorRaw === '' || report.error.startsWith(errorRaw)
       ? [style('bold', error)]
       : [style('bold', error), '', rawLine(errorRaw)]
   const lines = [
@@ -63,11 +65,11 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   ]
   // For an exit status the meaning of the code is above; a second code would confuse.
   if (by !== 'an exit status') lines.push(`exit code  ${exitCodeOf(report)}, if a breakfall command fails this way`)
-  if (errorRaw !== error && category !== 'cancelled') lines.push(rawLine(errorRaw))
+  if (errorRaw !== report.error && category !== 'cancelled') lines.push(rawLine(errorRaw))
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
     const times = count > 1 ? ` ×${count}` : ''
     lines.push('', `${style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${style('dim', id + times)}`)
-    if (advice !== '' && !error.includes(advice)) lines.push(`  do        ${advice}`)
+    if (advice !== '' && !error.includes(advice)) lines.push(`  do        ${asTyped(advice)}`)
     for (const line of evidence.slice(0, 3)) lines.push(style('dim', `  evidence  ${line.slice(0, 300)}`))
   }
   if (category !== 'other') lines.push(style('dim', `\nmore: ${faultPage(category)}`))

@@ -2,11 +2,12 @@
  * `breakfall mcp login` and `logout`: an OAuth login to a server, stored for the daemon, which refreshes it.
  *
  * I1  Only this command starts a login. A turn that needs one waits and names this command.
+ * I2  A logout deletes the tokens here first. Whether the authorization server revokes them changes nothing about that.
  */
 import { createInterface } from 'node:readline'
 import { Fault } from '@breakfall/faults'
-import type { McpServerConfig } from '@breakfall/mcp'
-import { removeLogin, writeLogin } from '@breakfall/mcp/logins'
+import type { McpServerConfig, Revocation } from '@breakfall/mcp'
+import { readLogin, removeLogin, writeLogin } from '@breakfall/mcp/logins'
 import { openBrowser } from '../console/browser.ts'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
@@ -44,15 +45,30 @@ export async function mcpLogin({ config, out }: Context, name: string, options: 
 }
 
 export async function mcpLogout({ config, out }: Context, name: string): Promise<void> {
-  serverAt(config.outside.mcp, name)
-  if (!removeLogin(config.stateDir, name)) throw new Fault('not_found', { error: `There is no login at ${name}` })
+  const { url } = serverAt(config.outside.mcp, name)
+  const login = readLogin(config.stateDir, name, url)
+  if (!removeLogin(config.stateDir, name)) throw new Fault('not_found', { error: `There is no login at ${name}` }) // I2
   const daemon = await findDaemon(config)
   if (daemon !== undefined) await oneShotClient(daemon.address).restartMcp(name)
-  if (out.json) out.result({ server: name })
-  else out.line(`forgot the login at ${name}`)
+  const { revokeLogin } = await import('@breakfall/mcp')
+  const revocation: Revocation = login === undefined ? { kind: 'not_offered' } : await revokeLogin(login)
+  if (out.json) return out.result({ server: name, revocation })
+  out.line(`forgot the login at ${name}${revocation.kind === 'revoked' ? ', and its server revoked the tokens' : ''}`)
+  const left = notRevoked(revocation)
+  if (left !== undefined) out.say(left)
 }
 
 // ---- details ----
+
+/** What a person should know about tokens that are still valid. */
+function notRevoked(revocation: Revocation): string | undefined {
+  if (revocation.kind === 'revoked') return undefined
+  const why =
+    revocation.kind === 'failed'
+      ? `could not be revoked: ${revocation.why}`
+      : 'were not revoked: the authorization server offers no way to'
+  return `the tokens ${why}. They are deleted here and stay valid until they expire; to end them now, remove Breakfall's access in your account there`
+}
 
 function serverAt(
   servers: Readonly<Record<string, McpServerConfig>>,

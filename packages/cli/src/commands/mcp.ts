@@ -59,7 +59,7 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
   const { address } = await requireDaemon(config)
   const server = await oneShotClient(address).restartMcp(name)
   if (out.json) out.result({ ...server, outcome: 'finished' })
-  else out.line(`${name} is ${server.state}; "breakfall mcp list" shows when it is ready`)
+  else out.hint(`${name} is ${server.state}; "breakfall mcp list" shows when it is ready`)
 }
 
 // ---- details ----

@@ -29,6 +29,8 @@ export function systemdUnit(options: {
 [Unit]
 Description=Breakfall, the reliability layer for AI agents
 After=network.target
+# In the middle of an upgrade it may fail a few times: systemd must not give up.
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec

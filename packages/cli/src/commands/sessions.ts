@@ -11,7 +11,7 @@ import {
   type Turn,
 } from '@breakfall/wire'
 import type { Context } from '../context.ts'
-import { findViewer, followingClient, requireDaemon } from '../daemon/find.ts'
+import { findDaemon, findViewer, followingClient, requireDaemon } from '../daemon/find.ts'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import { onSignal } from '../process/signals.ts'
 import { counted } from '../render/counted.ts'
@@ -47,7 +47,7 @@ export async function sessionsCommand(context: Context, options: SessionsOptions
     return
   }
   if (sessions.length === 0) {
-    out.line(isFiltered(options) ? 'no such sessions' : 'no sessions yet; start one: breakfall run "PROMPT"')
+    out.hint(isFiltered(options) ? 'no such sessions' : 'no sessions yet; start one: breakfall run "PROMPT"')
     return
   }
   for (const line of sessionTable(sessions, out.style.bind(out), Date.now())) out.line(line)
@@ -67,7 +67,7 @@ export async function showCommand(context: Context, given: string): Promise<void
   const shown = turns.slice(0, TURNS_SHOWN)
   const earlier = turns.length - shown.length
   if (earlier > 0)
-    out.line(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: breakfall show --json ${id}`))
+    out.hint(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: breakfall show --json ${id}`))
   for (const [index, turn] of shown.toReversed().entries()) {
     out.line()
     const isLast = index === shown.length - 1
@@ -75,17 +75,20 @@ export async function showCommand(context: Context, given: string): Promise<void
   }
 }
 
+/** Without a daemon there is nothing to follow: shows the events in the journal, and fails if the session has not ended. */
 export async function tailCommand(context: Context, given: string, options: TailOptions): Promise<void> {
   const { config, out } = context
-  const viewer = options.follow
-    ? followingClient(
-        config,
-        await requireDaemon(config, 'With --no-follow, tail shows the events so far without one.'),
-      )
-    : await viewerFor(context)
   const stop = new AbortController()
   using _ = onSignal(() => stop.abort())
-  await tail(viewer, given, options, stop.signal, out)
+  const daemon = options.follow ? await findDaemon(config) : undefined
+  if (daemon !== undefined) return await tail(followingClient(config, daemon), given, options, stop.signal, out)
+  const viewer = await viewerFor(context)
+  if (!options.follow) return await tail(viewer, given, options, stop.signal, out)
+  const session = await sessionFor(viewer, given).catch(ifNotFound)
+  const isEnded = session?.state === 'idle'
+  if (session !== undefined) await tail(viewer, session.id, { ...options, follow: false }, stop.signal, out, isEnded)
+  const here = session === undefined ? undefined : `Or continue it without one: breakfall run --session ${session.id}`
+  if (!isEnded) await requireDaemon(config, here)
 }
 
 /** From the daemon, or from the journal on disk. */
@@ -158,12 +161,14 @@ async function turnsOf(viewer: SessionViewer, sessionId: string): Promise<readon
   }
 }
 
+/** `isWhole`: what was shown is all, so this is the result. */
 async function tail(
   viewer: SessionViewer,
   given: string,
   { after, follow }: TailOptions,
   signal: AbortSignal,
   out: Output,
+  isWhole = true,
 ): Promise<void> {
   const { id: sessionId, lastSeq } = await sessionFor(viewer, given)
   const cursor = parseCursor(after)
@@ -185,7 +190,7 @@ async function tail(
   } catch (thrown) {
     throw withHowToContinue(thrown, sessionId)
   }
-  if (out.json) out.result({ sessionId, count })
+  if (out.json && isWhole) out.result({ sessionId, count })
 }
 
 /** The session with that id, or the session of the turn with that id. */

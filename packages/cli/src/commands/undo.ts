@@ -123,7 +123,7 @@ function showUndone(undone: Undone, { out }: Context, isPreview: boolean): void 
   if (restored + removed === 0) return out.line('Nothing differs: the files are as they were then.')
   const counts = `${restored} restored, ${removed} removed`
   if (isPreview) return out.line(`${counts}. This was a preview: nothing was changed.`)
-  out.line(`${counts}. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`)
+  out.hint(`${counts}. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`)
 }
 
 function showList({ mode, checkpoints, skipped, bytes }: SessionCheckpoints, { out }: Context): void {

@@ -112,13 +112,13 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     out.line(
       `runner  ${runner === null ? 'not reachable yet; Breakfall looks for it again when a tool needs it' : runner.url}`,
     )
-    out.line(
+    out.hint(
       `model   ${choice.kind === 'none' ? 'none configured; see "breakfall config example"' : describeModel(choice)}`,
     )
     if (store !== undefined) out.line(`store   ${store.store} as ${store.name}`)
     out.line(`token   ${daemon.tokenFile}`)
     if (gateway !== undefined) out.line(`gateway ${gateway.url}`)
-    if (page !== null && options.open !== true) out.line(`console ${page}  sign in with: breakfall open`)
+    if (page !== null && options.open !== true) out.hint(`console ${page}  sign in with: breakfall open`)
     out.line(out.style('dim', 'stop with Ctrl-C; unfinished turns continue at the next start'))
   }
   if (options.open === true)

@@ -6,6 +6,7 @@ import { ChildDaemon } from '../daemon/child.ts'
 import { onRestart } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
 import type { Output } from '../render/output.ts'
+import { shellQuoted } from '../render/shell-quoted.ts'
 import type { RunContext } from '../run/options.ts'
 import { startRehearsal } from './environment.ts'
 
@@ -70,9 +71,6 @@ export function howToSetModel(checkout: string | undefined): string {
   const command = checkout === undefined ? 'breakfall' : shellQuoted(`${checkout}/packages/cli/bin/breakfall.mjs`)
   return `Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, pass --base-url URL, start Ollama or llama-server, or see: ${command} config example`
 }
-
-export const shellQuoted = (path: string): string =>
-  /^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
 
 // ---- details ----
 

@@ -6,6 +6,7 @@
  * I3  An error of stderr is ignored: there is nowhere left to report it.
  */
 import { styleText } from 'node:util'
+import { asTyped } from '../process/command-name.ts'
 import { printable, printableJson, withoutControls } from './printable.ts'
 
 export type Style = Parameters<typeof styleText>[0]
@@ -132,6 +133,11 @@ export class Output {
     if (close !== '') this.#stdout.write(close)
   }
 
+  /** A line of text of ours on stdout, which may name commands. */
+  hint(text: string): void {
+    this.line(asTyped(text))
+  }
+
   /** A message on stderr. */
   say(text: string): void {
     this.endStyle()
@@ -140,7 +146,8 @@ export class Output {
     if (isShared) this.#stderr.write('\n')
     this.#isBroken ||= isShared
     this.#isMidLine &&= !isShared
-    this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
+    const typed = asTyped(text)
+    this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(typed) : printable(typed)) + '\n')
   }
 
   get isTerminal(): boolean {

@@ -1,5 +1,6 @@
 /** What a parked turn is waiting for, and how to continue it, as text. Pure. */
 import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
+import { asTyped } from '../process/command-name.ts'
 
 type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
 
@@ -18,7 +19,10 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 }
 
 /** A running daemon continues it automatically; otherwise the user has to. */
-export function howItContinues(sessionId: string, isLive: boolean, category: string): string {
+export const howItContinues = (sessionId: string, isLive: boolean, category: string): string =>
+  asTyped(continuation(sessionId, isLive, category))
+
+function continuation(sessionId: string, isLive: boolean, category: string): string {
   if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (category === 'approval_needed') return howToApprove(sessionId)
   if (!isLive) return howToContinue(sessionId, category)
@@ -41,9 +45,11 @@ const howToBringKey = (sessionId: string): string =>
 /** Without a daemon. Without a category, the turn was interrupted. */
 export function howToContinue(sessionId: string, category?: string): string {
   const here = `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}`
-  return category !== undefined && needsPerson(category)
-    ? `${here}; under breakfall up: breakfall resume ${sessionId}`
-    : `${here}; breakfall up continues it automatically`
+  return asTyped(
+    category !== undefined && needsPerson(category)
+      ? `${here}; under breakfall up: breakfall resume ${sessionId}`
+      : `${here}; breakfall up continues it automatically`,
+  )
 }
 
 /** `2026-11-15 22:40:36 UTC`. */

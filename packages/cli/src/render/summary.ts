@@ -3,16 +3,18 @@ import { duration, type FaultReport } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../run/result.ts'
 import { money, tokens } from './amounts.ts'
+import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { faultPage } from './fault-page.ts'
 import { howItContinues, waitsFor } from './parked.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
+import { asTyped } from '../process/command-name.ts'
 
 /** Not if level "process" itself is what the runner refused, or what cannot do what was asked. */
 export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'category' | 'errorRaw'>): boolean =>
   category === 'isolation_unavailable' && !/--allow-isolation process|enforced: level "process"/.test(errorRaw)
 
-export const WITHOUT_SANDBOX = 'to run without a sandbox, at your own risk: breakfall run --isolation process'
+export const WITHOUT_SANDBOX = asTyped('to run without a sandbox, at your own risk: breakfall run --isolation process')
 
 export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
@@ -20,22 +22,22 @@ export function summary(result: RunResult, view: TurnView, session: Session, isL
   if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
-  if (view.filesChanged.size > 0) out.push(line('dim', `  changed ${[...view.filesChanged].join(', ')}`))
+  const files = changedText([...view.filesChanged], view.filesUnknown)
+  if (files !== '') out.push(line('dim', `  changed ${files}`))
   if (result.outcome === 'parked')
     out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '')}`))
   if (result.left === true)
-    out.push(
-      line('plain', `  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`),
-    )
+    out.push(hint(`  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`))
   if (result.fault !== null && isForLackOfSandbox(result.fault)) out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
-    out.push(line('plain', `  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
+    out.push(hint(`  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
 }
 
 // ---- details, in the order they are used above ----
 
 const line = (tone: Segment['tone'], text: string): Segment => ({ kind: 'line', tone, text })
+const hint = (text: string): Segment => line('plain', asTyped(text))
 
 function headline(result: RunResult, steps: number): Segment {
   // A turn that was adopted may end before an event has told its step.

@@ -3,8 +3,10 @@ import { duration } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
 import { isAbandoned } from '../sessions/lookup.ts'
 import { money, tokens } from './amounts.ts'
+import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { howToContinue, parkedLines } from './parked.ts'
+import { asTyped } from '../process/command-name.ts'
 
 /** `note` is said below the headline. */
 export function turnLines(turn: Turn, note?: string): readonly string[] {
@@ -14,7 +16,7 @@ export function turnLines(turn: Turn, note?: string): readonly string[] {
   if (note !== undefined) lines.push(`  ${note}`)
   lines.push(...turnFacts(turn).map((line) => `  ${line}`))
   if (parked !== null) lines.push(...parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`))
-  if (fault !== null) lines.push(`  ${fault.error}`)
+  if (fault !== null) lines.push(`  ${asTyped(fault.error)}`)
   if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
   if (result !== null) lines.push(result.text)
   return lines
@@ -22,7 +24,8 @@ export function turnLines(turn: Turn, note?: string): readonly string[] {
 
 /** Prompt, tools, faults, tokens, cost and files, as far as they are known. */
 export function turnFacts(turn: Turn): readonly string[] {
-  const { prompt, tools = {}, faultsSurvived = 0, usage, cost, filesChanged = [], unknownOutcomes = 0 } = turn
+  const { prompt, tools = {}, faultsSurvived = 0, usage, cost, filesChanged = [], filesUnknown = false } = turn
+  const { unknownOutcomes = 0, longOutputs = [] } = turn
   const called = Object.entries(tools).map(([tool, times]) => (times === 1 ? tool : `${tool} ×${times}`))
   const facts: readonly (readonly [string, string])[] = [
     ['prompt', firstLine(prompt)],
@@ -30,14 +33,13 @@ export function turnFacts(turn: Turn): readonly string[] {
     ['survived', faultsSurvived === 0 ? '' : counted(faultsSurvived, 'fault')],
     ['unknown', unknownOutcomes === 0 ? '' : `whether ${counted(unknownOutcomes, 'call')} ran`],
     ['used', turn.attempts === 0 ? '' : [tokens(usage), money(cost)].filter((text) => text !== undefined).join(', ')],
-    ['changed', `${filesChanged.join(', ')}${filesChanged.length >= FILES_MAX ? ', …' : ''}`],
+    ['changed', changedText(filesChanged, filesUnknown)],
+    ...longOutputs.map((execId) => ['cut', asTyped(`a long output; all of it: breakfall output ${execId}`)] as const),
   ]
   return facts.flatMap(([name, text]) => (text === '' ? [] : [`${name.padEnd(8)} ${text}`]))
 }
 
 // ---- details, in the order they are used above ----
-
-const FILES_MAX = 100 // the daemon names no more
 
 function headline({ id, state, steps, attempts, startedAt, endedAt }: Turn): string {
   const took =

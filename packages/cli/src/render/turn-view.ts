@@ -3,13 +3,15 @@
  *
  * I1  Discarded text that was shown is marked as discarded, so the answer never appears twice without a word. With `holdsText`, text
  *     is shown once it is final, so discarded text never appears at all.
- * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count.
+ * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count,
+ *     nor does a question to a person.
  */
 import { duration } from '@breakfall/faults'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
 import { refusedLine } from './refused-names.ts'
+import { asTyped } from '../process/command-name.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -25,13 +27,16 @@ const LINE_CHARS_MAX = 400
 
 export class TurnView {
   readonly survived: Survived[] = []
-  readonly filesChanged = new Set<string>()
+  /** By the file tools, until the end of the turn says what commands changed, too. */
+  filesChanged: ReadonlySet<string> = new Set()
+  /** Commands ran, and what they changed is not fully known. */
+  filesUnknown = false
   #pending: Survived[] = [] // I2
   readonly #writes = new Map<string, string>()
   #midLine = false
   #part = ''
   #discardedAnswer = ''
-  #parkedWith: SessionEventOf<'parked'>['fault'] | undefined
+  #parkedWith: SessionEventOf<'parked'> | undefined
   #outputLines = 0
   #lastLines: string[] = []
   /** The last line of the output, as long as it has no end. */
@@ -101,8 +106,8 @@ export class TurnView {
       case 'compacted':
         return [this.#line('dim', `⇣ ${compactedText(event)}`)]
       case 'parked':
-        this.#parkedWith = event.fault
-        return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
+        this.#parkedWith = event
+        return [this.#line('warn', `⏸ parked: ${asTyped(event.fault.error)}`)]
       case 'resumed':
         return [this.#line('good', `▶ ${this.#resumed(event)}`)]
       case 'taken-over':
@@ -119,17 +124,23 @@ export class TurnView {
         return [this.#line(event.decision === 'deny' ? 'warn' : 'good', approvalText(event))]
       case 'turn-end':
         this.#progress()
-        this.endedAt = event.at
+        this.#ended(event)
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
-        this.endedAt = event.at
+        this.#ended(event)
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
-          this.#line('bad', `✗ ${event.error}`),
+          this.#line('bad', `✗ ${asTyped(event.error)}`),
           this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
         ]
     }
+  }
+
+  #ended({ at, filesChanged, filesUnknown = false }: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): void {
+    this.endedAt = at
+    if (filesChanged !== undefined) this.filesChanged = new Set(filesChanged)
+    this.filesUnknown = filesUnknown
   }
 
   /** Takes in an event from before this run without showing it, for the summary to count. */
@@ -170,8 +181,9 @@ export class TurnView {
   }
 
   #resumed(event: SessionEventOf<'resumed'>): string {
-    const fault = this.#parkedWith
+    const { fault, because } = this.#parkedWith ?? {}
     this.#parkedWith = undefined
+    if (because !== undefined && QUESTIONS.has(because)) return resumedBy(event) // I2
     if (fault === undefined && this.#pending.length > 0) return 'retrying now, as you asked' // the retry is counted already
     if (fault === undefined) this.#note('parked', 'a wait', resumedBy(event))
     else this.#note(fault.category, whatHappened(fault), `parked, ${resumedBy(event)}`)
@@ -224,7 +236,9 @@ export class TurnView {
       left > 0
         ? [
             this.#outputLine(
-              `… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
+              asTyped(
+                `… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
+              ),
             ),
           ]
         : []
@@ -239,7 +253,7 @@ export class TurnView {
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Segment[] {
     const code = event.exit?.code
     const written = this.#writes.get(event.callId)
-    if (written !== undefined && event.outcome === 'ok') this.filesChanged.add(written)
+    if (written !== undefined && event.outcome === 'ok') this.filesChanged = new Set([...this.filesChanged, written])
     const refused = refusedLine(event.exit?.diagnostics ?? [], this.#allowed)
     const output = [
       ...this.#lastOutput(event.callId),
@@ -294,6 +308,9 @@ function continues(open: SessionEventOf<'tool-output'> | undefined, event: Sessi
   if (event.type === 'model-server' || (event.type === 'retry' && event.free === true)) return true
   return event.type === 'tool-output' && event.callId === open?.callId && event.stream === open.stream
 }
+
+/** Why a turn is parked although nothing failed. */
+const QUESTIONS: ReadonlySet<string> = new Set(['approval_needed', 'steps_spent'])
 
 type RetryAction = SessionEventOf<'retry'>['action']
 

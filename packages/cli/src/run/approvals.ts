@@ -1,21 +1,14 @@
 /**
- * Answers to tool calls that wait for an approval, during a run: from the keyboard, or one that the command line gave.
+ * Answers to tool calls that wait for an approval, during a run, from the keyboard.
  *
  * I1  A question is asked once, and goes away when someone else answers it.
- * I2  Without a keyboard and without an answer the run does not wait: it says how to approve.
+ * I2  Without a keyboard the run does not wait: it says how to approve.
  * I3  Every key that is pressed after the question appeared counts, however fast. What was typed before it answers nothing.
  */
 import type { DaemonClient } from '@breakfall/client'
 import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
 import type { Output } from '../render/output.ts'
 import { printable } from '../render/printable.ts'
-
-export type GivenAnswer = {
-  readonly decision: ApprovalDecision
-  readonly reason?: string | undefined
-  /** The approved command runs without a sandbox, as its session was set up. */
-  readonly isolation?: 'process' | undefined
-}
 
 type Keyboard = Pick<NodeJS.ReadStream, 'isTTY' | 'setRawMode' | 'on' | 'off' | 'resume' | 'pause'>
 
@@ -24,22 +17,18 @@ export class Approvals implements Disposable {
   readonly #out: Output
   readonly #keyboard: Keyboard
   readonly #leave: () => void
-  #given: GivenAnswer | undefined
   #question: SessionEventOf<'approval-requested'> | undefined
   #stopListening: (() => void) | undefined
 
   constructor(parts: {
     readonly client: Pick<DaemonClient, 'approve'>
     readonly out: Output
-    /** Answers the first question. */
-    readonly given?: GivenAnswer | undefined
     /** Ctrl-C, which a raw keyboard does not send as a signal. */
     readonly leave: () => void
     readonly keyboard?: Keyboard
   }) {
     this.#client = parts.client
     this.#out = parts.out
-    this.#given = parts.given
     this.#leave = parts.leave
     this.#keyboard = parts.keyboard ?? process.stdin
   }
@@ -53,12 +42,6 @@ export class Approvals implements Disposable {
     }
     const question = this.#question
     if (event.because !== 'approval_needed' || question === undefined) return false
-    if (this.#given !== undefined) {
-      const given = this.#given
-      this.#given = undefined
-      await this.#answer(question, given.decision, given.reason)
-      return true
-    }
     if (this.#out.json || this.#keyboard.isTTY !== true || !this.#out.isTerminal) return false // I2
     await this.#ask(question)
     return true
@@ -82,7 +65,7 @@ export class Approvals implements Disposable {
       const decision = KEYS[key]
       this.#stopListening?.()
       if (decision === undefined) this.#leave()
-      else void this.#answer(question, decision, undefined)
+      else void this.#answer(question, decision)
     }
     this.#keyboard.setRawMode(true)
     this.#keyboard.on('data', onKeys)
@@ -100,13 +83,9 @@ export class Approvals implements Disposable {
     this.#out.say('[y] allow   [a] allow this tool for the session   [n] deny   [Ctrl-C] decide later')
   }
 
-  async #answer(
-    { turnId, callId }: SessionEventOf<'approval-requested'>,
-    decision: ApprovalDecision,
-    reason: string | undefined,
-  ): Promise<void> {
+  async #answer({ turnId, callId }: SessionEventOf<'approval-requested'>, decision: ApprovalDecision): Promise<void> {
     try {
-      await this.#client.approve(turnId, { callId, decision, ...(reason === undefined ? {} : { reason }) })
+      await this.#client.approve(turnId, { callId, decision })
     } catch (thrown) {
       this.#out.say(`the answer was not accepted: ${thrown instanceof Error ? thrown.message : String(thrown)}`)
     }

@@ -25,10 +25,10 @@ import { paint } from '../render/paint.ts'
 import { StatusLine } from '../render/status-line.ts'
 import { summary } from '../render/summary.ts'
 import { type Segment, TurnView } from '../render/turn-view.ts'
-import { Approvals, type GivenAnswer } from './approvals.ts'
+import { Approvals } from './approvals.ts'
 import { ParkWait } from './park-wait.ts'
 import { exitCodeFor, type RunResult } from './result.ts'
-import { type StartedTurn, startTurn } from './start-turn.ts'
+import { type GivenAnswer, type StartedTurn, startTurn } from './start-turn.ts'
 
 export type FollowInput = {
   readonly client: Pick<
@@ -40,7 +40,7 @@ export type FollowInput = {
   /** Continue in this session instead of a new one. */
   readonly session: Session | undefined
   readonly parkWaitMs?: number | undefined
-  /** Answers the first call that waits for an approval. */
+  /** Answers the call that the turn waits for. */
   readonly answer?: GivenAnswer | undefined
   /** If another session works in the folder. Default: share it. */
   readonly sameFolder?: SameFolder | undefined
@@ -75,7 +75,7 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   const ended = await follow(input, session, started, view, out).catch((thrown: unknown) => {
     throw withHowToContinue(thrown, session.id)
   })
-  const result = { ...ended, ...(await usedBy(input, ended, view)) }
+  const result = { ...ended, ...(await usedBy(input, ended, view)), ...filesOf(view) }
   if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   if (out.json) out.result({ ...result, ...input.resultFields })
   else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
@@ -127,7 +127,7 @@ async function follow(
   const { turnId, after, isTheirs } = started
   using wait = new ParkWait({ ...input, out, isTheirs })
   using status = new StatusLine(out)
-  using approvals = new Approvals({ client: input.client, out, given: input.answer, leave: () => wait.leave() })
+  using approvals = new Approvals({ client: input.client, out, leave: () => wait.leave() })
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
   }
@@ -208,6 +208,11 @@ async function usedBy({ client }: FollowInput, result: RunResult, view: TurnView
   const turn = await client.turn(result.turnId).catch(() => undefined) // the result is known; these are only more fields
   if (turn === undefined) return time
   return { ...time, usage: turn.usage, ...(turn.cost === undefined ? {} : { cost: turn.cost }) }
+}
+
+function filesOf({ endedAt, filesChanged, filesUnknown }: TurnView): Partial<RunResult> {
+  if (endedAt === undefined) return {}
+  return { filesChanged: [...filesChanged], ...(filesUnknown ? { filesUnknown } : {}) }
 }
 
 function failed(event: SessionEventOf<'turn-error'>, view: TurnView): RunResult {

@@ -2,7 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import type { ModelFlags } from '../command-line/flags.ts'
 import type { Context } from '../context.ts'
-import type { GivenAnswer } from './approvals.ts'
+import type { GivenAnswer } from './start-turn.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 
 export type RunOptions = ModelFlags & {

@@ -14,6 +14,9 @@ export type RunResult = {
   readonly usage?: Usage | undefined
   readonly cost?: Cost | undefined
   readonly durationMs?: number | undefined
+  /** Files that the turn changed. `filesUnknown`: commands ran, and what they changed is not fully known. */
+  readonly filesChanged?: readonly string[]
+  readonly filesUnknown?: true
   /** The turn was not cancelled: this run has left it running. */
   readonly left?: true
 }

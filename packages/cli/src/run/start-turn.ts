@@ -1,7 +1,7 @@
 /** The turn of a run: a new one for its prompt, or the unfinished one of its session. */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import type { ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
+import type { ApprovalDecision, ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
 import { howToContinue, waitsFor } from '../render/parked.ts'
 import { lastTurnId } from '../sessions/lookup.ts'
 
@@ -13,12 +13,21 @@ export type StartedTurn = {
   readonly isTheirs: boolean
 }
 
-type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'events'>
+type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'approve' | 'events'>
+
+/** The answer to the call that an unfinished turn waits for. */
+export type GivenAnswer = {
+  readonly decision: ApprovalDecision
+  readonly reason?: string | undefined
+  /** The approved command runs without a sandbox, as its session was set up. */
+  readonly isolation?: 'process' | undefined
+}
 
 export type StartInput = {
   readonly client: Client
   readonly prompt: string | undefined
   readonly sameFolder?: SameFolder | undefined
+  readonly answer?: GivenAnswer | undefined
   /** The turn's own provider with this run's key for it, which its daemon may have lost. */
   readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
 }
@@ -40,12 +49,19 @@ export async function startTurn(input: StartInput, session: Session): Promise<St
   }
   const turn = await client.turn(session.turnId)
   const isWaiting = turn.state === 'parked' || turn['live'] === false
-  const request = { provider: input.keyFor?.(turn) }
-  const isOurs = isWaiting && (await client.resume(turn.id, request).then(() => true, ifRunning))
+  const isOurs = isWaiting && (await continued(input, turn).then(() => true, ifRunning))
   return { turnId: turn.id, after: session.lastSeq, isTheirs: !isOurs }
 }
 
 // ---- details, in the order they are used above ----
+
+/** With an answer, the turn is not asked to try again: it would put the same question a second time. */
+function continued({ client, answer, keyFor }: StartInput, turn: Turn): Promise<Turn> {
+  const provider = keyFor?.(turn)
+  if (answer === undefined || turn.approval === undefined) return client.resume(turn.id, { provider })
+  const { decision, reason } = answer
+  return client.approve(turn.id, { callId: turn.approval.callId, decision, reason, provider })
+}
 
 /** Says what the session is busy with, and what the user can do about it. */
 async function busyFault(fault: Fault, client: Client, sessionId: string): Promise<Fault> {

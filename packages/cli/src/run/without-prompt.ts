@@ -2,7 +2,8 @@
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { describeModel } from '../model/choose.ts'
-import { howToSetModel, rehearse, shellQuoted } from '../rehearsal/rehearse.ts'
+import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
+import { shellQuoted } from '../render/shell-quoted.ts'
 import type { RunContext } from './options.ts'
 import { isPiped } from './prompt.ts'
 

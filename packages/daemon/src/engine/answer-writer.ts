@@ -12,6 +12,7 @@ import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { addCost, costOf, type Price, totalCost } from '../turn/cost.ts'
 import { addUsage } from '../turn/usage.ts'
+import { changedFiles } from './changed-files.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
@@ -123,6 +124,7 @@ export class AnswerWriter implements AttemptWriter {
     const turn = this.#session.currentTurn
     const answered = costOf(usage, this.#price)
     const cost = totalCost(addCost(turn.cost, usage, answered))
+    const files = await changedFiles(this.#ports, this.#session, this.#session.signal)
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
@@ -133,6 +135,7 @@ export class AnswerWriter implements AttemptWriter {
       ...(cost === undefined ? {} : { cost }),
       ...(finish === 'stop' ? {} : { finish }),
       ...(proven ? {} : { unproven: true }),
+      ...files,
     })
     this.#ports.onUsed(usage, answered)
   }

@@ -8,13 +8,15 @@ import { duration, Fault, type FaultReport, LIMITS } from '@breakfall/faults'
 import type { EventDraftOf } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { ToolCall, TurnFold } from '../turn/state.ts'
+import { changedFiles } from './changed-files.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { ENDED_TOO_EARLY, notRun, stopCall } from './stop-call.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Open calls that may have started are `unknown`; the others were not run. */
-export async function endTurn(session: LiveSession, fault: Fault): Promise<void> {
+export async function endTurn(ports: Ports, session: LiveSession, fault: Fault): Promise<void> {
+  const files = await changedFiles(ports, session)
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = openCalls(turn).map((call) =>
@@ -22,7 +24,7 @@ export async function endTurn(session: LiveSession, fault: Fault): Promise<void>
         ? resultOf(turn, call, notRun(fault))
         : resultOf(turn, call, ENDED_TOO_EARLY),
     )
-    return { drafts: [...results, terminal(turn.id, fault.report)] }
+    return { drafts: [...results, { ...terminal(turn.id, fault.report), ...files }] }
   })
 }
 
@@ -71,12 +73,13 @@ export async function stopTurn(
   const outcomes = await Promise.all(
     open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
   ) // I2
+  const files = await changedFiles(ports, session)
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
   const final = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {
     if (turn === null) return null // I1
     const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
-    return { drafts: [...results, { ...terminal(turn.id, final.report), ...by }] }
+    return { drafts: [...results, { ...terminal(turn.id, final.report), ...by, ...files }] }
   })
 }
 

@@ -183,14 +183,14 @@ export class Engine {
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
     if (fault.report.next === 'park') return this.#giveUp(session, this.#parking(session, fault))
     this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
-    await this.#orWaitForSpace(session, () => endTurn(session, fault.with({ stopped: 'not_retryable' })))
+    await this.#orWaitForSpace(session, () => endTurn(this.#ports, session, fault.with({ stopped: 'not_retryable' })))
   }
 
   async #giveUp(session: LiveSession, { fault, decision }: GiveUp): Promise<void> {
     await this.#orWaitForSpace(session, () =>
       decision.action === 'park'
         ? parkTurn(this.#ports, session, fault, decision.resumeAt)
-        : endTurn(session, faultFrom(fault)),
+        : endTurn(this.#ports, session, faultFrom(fault)),
     )
   }
 

@@ -140,7 +140,7 @@ function onFiles(
 }
 
 /** Models like absolute paths; the runner takes paths relative to the workspace and refuses those outside it. */
-function inWorkspace(path: string, box: Box): string {
+export function inWorkspace(path: string, box: Box): string {
   const root = box.workspace.path.replace(/\/+$/, '')
   if (path === root) return '.'
   return path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path.replace(/^\.\//, '')

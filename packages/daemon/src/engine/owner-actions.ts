@@ -160,6 +160,9 @@ export class OwnerActions {
     const turnId = view.id
     await this.#loader.recover(session.id)
     const done = command === undefined ? {} : outcomeOf(command, turnId)
+    const { turn } = session.fold
+    if (approval.provider !== undefined && turn !== null)
+      this.#ports.providers.bring(session.id, turn, approval.provider)
     await session.transact((fold) => ({ drafts: approvalDrafts(fold, turnId, approval), ...done })) // I2
     session.wake()
     this.#engine.drive(session)

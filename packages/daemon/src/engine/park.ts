@@ -76,7 +76,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     const now = ports.now()
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
-    if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
+    if (now >= spentAt) return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
     if (await isReady(ports, session, source, hasChanged)) return resumePaced(ports, session, 'signal')
     await session.giveUp() // I5
     if (!session.isLost) await session.isWokenWithin(IN_USE_MS)
@@ -89,7 +89,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     const now = ports.now()
     if (now >= deadline) return
     if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
-    if (now >= spentAt) return endTurn(session, waitedTooLong(parked.fault)) // I3
+    if (now >= spentAt) return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
     if (now >= probeAt && (await isReady(ports, session, source, hasChanged)))
       return resumePaced(ports, session, 'signal')
   }

@@ -263,14 +263,16 @@ export class Sessions {
   }
 
   /** Answers a call that waits for an approval; the turn continues. */
-  async approve(turnId: string, request: TurnApprove): Promise<Turn> {
+  async approve(turnId: string, { provider, ...request }: TurnApprove): Promise<Turn> {
     const view = await this.turn(turnId)
     if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
     const approval = {
       ...request,
       ...(request.reason === undefined ? {} : { reason: this.#clean(request.reason) ?? '' }),
     }
-    const done = await this.#loader.use(view.sessionId, (session) => this.#actions.approve(session, view, approval))
+    const done = await this.#loader.use(view.sessionId, (session) =>
+      this.#actions.approve(session, view, { ...approval, provider }),
+    )
     if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     await this.#ask(view.sessionId, 'approve', { turnId, approval }, ASK_MS)

@@ -15,9 +15,12 @@ export type Glance = {
   /** The retry that the turn waits for, or waited for last. */
   readonly retry: TurnSummary['retry']
   readonly tools: Readonly<Record<string, number>>
+  /** By the tools that name the file. */
   readonly filesChanged: readonly string[]
-  /** Calls without a result that will have changed a file if they succeed. */
-  readonly writing: Readonly<Record<string, string>>
+  /** Execs whose output the model read only in part: the newest ones. */
+  readonly longOutputs: readonly string[]
+  /** Calls without a result, and the file that a call will have changed if it succeeds. */
+  readonly open: Readonly<Record<string, { readonly execId: string; readonly path?: string }>>
 }
 
 export const firstGlance = (seq: number): Glance => ({
@@ -28,8 +31,13 @@ export const firstGlance = (seq: number): Glance => ({
   retry: null,
   tools: {},
   filesChanged: [],
-  writing: {},
+  longOutputs: [],
+  open: {},
 })
+
+/** Whether a tool was called that may change files without naming them. */
+export const hasRunCommands = ({ tools }: Pick<Glance, 'tools'>): boolean =>
+  Object.keys(tools).some((tool) => !NAMES_ITS_FILE.has(tool))
 
 export function glanced(glance: Glance, event: SessionEvent): Glance {
   const change = changeOf(glance, event)
@@ -61,15 +69,22 @@ export function summaryOf(turn: Turn, glance: Glance | undefined): TurnSummary {
 
 /** The fields of a turn's view that come from the glance. */
 export function glanceFields(glance: Glance): Partial<Turn> {
-  const { firstSeq, lastSeq, unknownOutcomes, tools, filesChanged } = glance
-  return { firstSeq, lastSeq, unknownOutcomes, tools, filesChanged }
+  const { firstSeq, lastSeq, unknownOutcomes, tools, filesChanged, longOutputs } = glance
+  const known = { firstSeq, lastSeq, unknownOutcomes, tools, filesChanged }
+  return {
+    ...known,
+    ...(hasRunCommands(glance) ? { filesUnknown: true } : {}),
+    ...(longOutputs.length === 0 ? {} : { longOutputs }),
+  }
 }
 
 // ---- details, in the order they are used above ----
 
 const PROMPT_CHARS = 200
 const MARKS_MAX = 64
-const FILES_MAX = 100
+export const FILES_MAX = 100
+const LONG_OUTPUTS_MAX = 10
+const NAMES_ITS_FILE: ReadonlySet<string> = new Set(['read', 'write', 'edit'])
 
 /** Null for events that come by the hundred, and change nothing that is shown. */
 function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
@@ -85,12 +100,12 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
     case 'taken-over':
       return { marks: marked(glance, 'k') }
     case 'tool-call': {
-      const { tool, callId } = event
+      const { tool, callId, execId } = event
       const { path } = event.arguments
       const writes = (tool === 'write' || tool === 'edit') && typeof path === 'string'
       return {
         tools: { ...glance.tools, [tool]: (glance.tools[tool] ?? 0) + 1 },
-        ...(writes ? { writing: { ...glance.writing, [callId]: path } } : {}),
+        open: { ...glance.open, [callId]: writes ? { execId, path } : { execId } },
       }
     }
     case 'tool-result':
@@ -117,14 +132,22 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
 
 function resultOf(glance: Glance, event: Extract<SessionEvent, { type: 'tool-result' }>): Partial<Glance> {
   const { callId, outcome } = event
-  const { [callId]: path, ...writing } = glance.writing
+  const { [callId]: call, ...open } = glance.open
+  const path = call?.path
   const isNew = path !== undefined && outcome === 'ok' && !glance.filesChanged.includes(path)
   return {
-    writing,
+    open,
+    ...(call !== undefined && isLong(event)
+      ? { longOutputs: [...glance.longOutputs, call.execId].slice(-LONG_OUTPUTS_MAX) }
+      : {}),
     ...(isNew && glance.filesChanged.length < FILES_MAX ? { filesChanged: [...glance.filesChanged, path] } : {}),
     ...(outcome === 'unknown' ? { unknownOutcomes: glance.unknownOutcomes + 1, marks: marked(glance, '?') } : {}),
   }
 }
+
+/** As the daemon marks what the model does not read. */
+const isLong = ({ exit, text }: Extract<SessionEvent, { type: 'tool-result' }>): boolean =>
+  exit != null && /\n\[… \d+ bytes left out …\]\n/.test(text)
 
 const marked = ({ marks }: Glance, mark: string): string => (marks + mark).slice(-MARKS_MAX)
 

@@ -136,7 +136,8 @@ function parkedView({ fault: { category }, since, resumeAt, because }: Parked): 
 }
 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
-  const base = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
+  const begun = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
+  const base = end.filesChanged === undefined ? begun : withFiles(begun, end)
   if (end.type === 'turn-end') {
     const { text, usage, steps, faultsSurvived, cost, at: endedAt } = end
     const finished = {
@@ -150,6 +151,14 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
     return { ...base, state: 'finished', parked: null, fault: null, ...finished }
   }
   const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
-  const { type: _type, seq: _seq, sessionId: _session, ...fault } = end
+  const { type: _type, seq: _seq, sessionId: _session, filesChanged: _files, filesUnknown: _unknown, ...fault } = end
   return { ...base, state, parked: null, fault, endedAt: end.at, lastSeq: end.seq }
+}
+
+/** What the end of the turn says about its files replaces what its calls said. */
+function withFiles(
+  { filesChanged: _named, filesUnknown: _unknown, ...view }: Turn,
+  { filesChanged, filesUnknown }: EndedTurn['end'],
+): Turn {
+  return { ...view, filesChanged, ...(filesUnknown === undefined ? {} : { filesUnknown }) }
 }

@@ -4,7 +4,8 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
-import { McpHost, type McpServer, logIn } from '../../src/index.ts'
+import { closedPort, startTcpServer } from '../../../../test/kit/tcp-server.ts'
+import { McpHost, type McpServer, logIn, revokeLogin } from '../../src/index.ts'
 import { readLogin, removeLogin, writeLogin } from '../../src/login/stored-login.ts'
 import { type OauthMcp, startOauthMcp } from '../oauth-server.ts'
 import type { TestContext } from 'node:test'
@@ -143,3 +144,34 @@ test('without a browser here, the address that it ended at can be brought by han
   })
   assert.match(login.tokens.access_token, /^access-/)
 })
+
+test(
+  'a logout revokes both tokens; a server that refuses, is away, never answers or offers no way has its own sentence',
+  LIMIT,
+  async (t) => {
+    const stateDir = tempFolder(t)
+    await loggedIn(stateDir)
+    const login = readLogin(stateDir, 's', oauth.url)
+    assert.ok(login !== undefined)
+    const server = await start(t, stateDir)
+    oauth.seen.length = 0
+    oauth.isDown = true
+    const refused = await revokeLogin(login)
+    oauth.isDown = false
+    assert.deepEqual(refused, { kind: 'failed', why: 'it answered 503 (temporarily_unavailable)' })
+    assert.equal((await call(server)).kind, 'answered')
+    assert.deepEqual(await revokeLogin(login), { kind: 'revoked' })
+    assert.deepEqual(oauth.seen, ['revoke refresh_token', 'revoke access_token'])
+    assert.equal((await call(server)).kind, 'refused', 'neither token works any more')
+    const { metadata } = login
+    assert.ok(metadata !== undefined)
+    const at = (endpoint?: string) => ({ ...login, metadata: { ...metadata, revocation_endpoint: endpoint } })
+    assert.deepEqual(await revokeLogin(at()), { kind: 'not_offered' })
+    assert.deepEqual(await revokeLogin(at('file:///etc/passwd')), { kind: 'not_offered' })
+    await using silent = await startTcpServer(() => undefined)
+    const late = await revokeLogin(at(`http://127.0.0.1:${silent.port}/revoke`), 200)
+    assert.deepEqual(late, { kind: 'failed', why: 'it did not answer in time' })
+    const away = await revokeLogin(at(`http://127.0.0.1:${await closedPort()}/revoke`))
+    assert.deepEqual(away, { kind: 'failed', why: 'it cannot be reached (ECONNREFUSED)' })
+  },
+)

@@ -1,0 +1,19 @@
+/** The files that a turn changed, as one line of text. Pure. */
+import { counted } from './counted.ts'
+
+/** Empty if there is nothing to say. `isUnknown`: commands ran, and what they changed is not fully known. */
+export function changedText(files: readonly string[], isUnknown: boolean): string {
+  const shown = files.slice(0, SHOWN_MAX).join(', ')
+  const more = files.length - SHOWN_MAX
+  const atLeast = files.length >= NAMED_MAX ? 'at least ' : ''
+  const named = more > 0 ? `${shown} and ${atLeast}${counted(more, 'more file')}` : shown
+  if (!isUnknown) return named
+  return named === '' ? `files: unknown; ${WHY}` : `${named}; more is unknown: ${WHY}`
+}
+
+// ---- details ----
+
+const SHOWN_MAX = 20
+const NAMED_MAX = 100 // the daemon names no more
+
+const WHY = 'commands ran, and no checkpoint shows what they changed'

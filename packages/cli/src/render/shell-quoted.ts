@@ -1,0 +1,3 @@
+/** A path as one word of a shell. */
+export const shellQuoted = (path: string): string =>
+  /^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
