@@ -289,7 +289,7 @@ async function assemble(
     runner,
     outside,
     reclaimBoxes: () => boxReleases.reclaim(),
-    pacing: new Pacing({ probeMs: limits.probeMsFirst / 2 }), // shorter than between two probes of the same turn
+    pacing: new Pacing({ probeMs: limits.probeMsFirst / 2, daemons: () => store.lease.fleet.live }),
     onUsed: (usage, cost) => metrics.used(usage, cost),
     traces,
     onEvent: observing(() => metrics, log, traces),

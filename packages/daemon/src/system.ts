@@ -38,10 +38,11 @@ export class SystemView {
 
   async read(): Promise<System> {
     const { fixed, engine, store, now, secrets } = this.#parts
-    const [journal, { counts }, runner] = await Promise.all([
+    const [journal, { counts }, runner, fleet] = await Promise.all([
       this.#journalNow(),
       store.listSessions({ limit: 0, withCounts: true }),
       this.#runnerNow(),
+      this.#fleetNow(),
     ])
     const system: System = {
       ...fixed,
@@ -51,6 +52,7 @@ export class SystemView {
       runner,
       model: this.#modelNow(),
       workspaces: this.#parts.config.last.runner.allowWorkspace ?? [],
+      ...fleet,
     }
     return secrets.scrubValue(system, JSON.stringify(system))
   }
@@ -84,6 +86,13 @@ export class SystemView {
       this.#runner = { state, runnerId, since: iso(now()) }
     const url = address === undefined ? null : shownUrl(address.url)
     return { ...this.#runner, url, isolation: runnerId === null ? null : await this.#isolationOf(runnerId) }
+  }
+
+  async #fleetNow(): Promise<Pick<System, 'daemons' | 'runners'>> {
+    const { store } = this.#parts
+    if (store.runners === undefined) return {}
+    const [daemons, runners] = await Promise.all([store.daemons(), store.runners.list()])
+    return { daemons: daemons.filter(({ state }) => state !== 'dead'), runners }
   }
 
   /** Asked once per runner. Null while it does not answer. */
@@ -137,7 +146,7 @@ function exitView(report: ExitReport): Child['lastExit'] {
 }
 
 function stateOf(runner: Runners): System['runner']['state'] {
-  if (runner.address !== undefined) return 'connected'
+  if (runner.known.length > 0) return 'connected'
   if (runner.isStarting) return 'starting'
   return runner.isLooking ? 'looking' : 'none'
 }

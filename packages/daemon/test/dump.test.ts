@@ -84,7 +84,38 @@ test('a changed or a cut export is refused, and a changed event in the database 
   await refused(importStore({ url }, from(changed)), 'journal_corrupt')
   await refused(importStore({ url }, from(lines.slice(0, -1))), 'invalid_request')
   await refused(importStore({ url }, from(lines.slice(1))), 'invalid_request')
+  const skipped = await Promise.all([1, 2, 3].map(async () => (await importStore({ url }, from(lines))).skipped))
+  assert.deepEqual(skipped, [1, 1, 1], 'the cut export had brought it')
   await database.query(`UPDATE events SET body = '"x"' WHERE session_id = $1 AND seq = 2`, [session.id])
   const { problems } = await checkStore({ url })
   assert.match(problems.join(), new RegExp(`${session.id}.*the first bad event is 2`))
+})
+
+test('three imports at once bring a session once, and a wrong head is found', async (t) => {
+  const stateDir = tempFolder(t)
+  const sqlite = await openSqliteStore(join(stateDir, 'journal'))
+  const session = await claimed(sqlite)
+  await sqlite.append(appendOf(session, 0, ['"a"']))
+  await sqlite.close()
+  const lines: string[] = []
+  await exportStore({ stateDir }, (line) => Promise.resolve(void lines.push(line)))
+  const { url } = database
+  const all = await Promise.all([1, 2, 3].map(() => importStore({ url }, from(lines))))
+  assert.deepEqual(all.map(({ sessions }) => sessions).toSorted(), [0, 0, 1])
+  const isNamed = async (): Promise<boolean> => (await checkStore({ url })).problems.join().includes(session.id)
+  assert.equal(await isNamed(), false)
+  await database.query(`UPDATE heads SET head = '\\x00' WHERE session_id = $1`, [session.id])
+  assert.equal(await isNamed(), true)
+})
+
+test('migrations at once wait for each other, and all of them succeed', async (t) => {
+  const { url, query, close } = await newDatabase()
+  atEnd(t, close)
+  await migrateStore(url)
+  await query('DROP TABLE faults')
+  await query('UPDATE fleet SET schema = 1')
+  const all = await Promise.all([1, 2, 3, 4].map(() => migrateStore(url)))
+  assert.ok(all.every(({ schema }) => schema === 2))
+  assert.deepEqual(await query('SELECT schema, schema_min FROM fleet'), [{ schema: 2, schema_min: 1 }])
+  assert.deepEqual(await query('SELECT * FROM faults'), [])
 })

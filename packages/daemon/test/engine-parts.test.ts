@@ -376,3 +376,14 @@ test('ten turns start at once and the rest one by one; later turns use the free 
   now += 60_000
   assert.deepEqual(places(11), [...Array.from({ length: 10 }, () => 0), 25])
 })
+
+test('20: daemons that share a store share the pace: together ten at once and forty a second', (t) => {
+  t.mock.method(performance, 'now', () => 1_000)
+  const delays = (daemons: number): number[] => {
+    const pacing = new Pacing({ probeMs: 1, daemons: () => daemons })
+    return Array.from({ length: 6 }, () => pacing.startDelayMs())
+  }
+  assert.deepEqual(delays(3), [0, 0, 0, 75, 150, 225])
+  assert.deepEqual(delays(100), [0, 200, 400, 600, 800, 1_000], 'each starts five a second at least')
+  assert.deepEqual(delays(0), [0, 0, 0, 0, 0, 0], 'before the first renewal')
+})

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { sessionSchema } from './daemon-api.ts'
 import { diagnosticSchema } from './fault-schema.ts'
 import { body, flag, integer, oneOf, record, text, time } from './fields.ts'
+import { daemonListSchema, runnerListSchema } from './fleet-api.ts'
 import { SESSION_FILTERS } from './names.ts'
 import { boxSchema, execSchema } from './runner-api.ts'
 
@@ -68,6 +69,8 @@ export const systemSchema = record({
     serve: childSchema.nullable(),
   }),
   workspaces: z.array(z.string()).readonly().describe('host folders that boxes may use'),
+  daemons: daemonListSchema.shape.daemons.optional().describe('those that share the store, and live'),
+  runners: runnerListSchema.shape.runners.optional().describe('those that joined the fleet'),
   gateway: z.boolean(),
   chaos: z.boolean(),
 })
@@ -153,7 +156,14 @@ export type WatchChange = z.infer<typeof watchChangeSchema>
 // ---- the runner's boxes ----
 
 export const boxOverviewSchema = record({
-  boxes: z.array(record({ ...boxSchema.shape, execs: z.array(execSchema).readonly() })).readonly(),
+  boxes: z
+    .array(record({ ...boxSchema.shape, runnerId: z.string().optional(), execs: z.array(execSchema).readonly() }))
+    .readonly(),
+  unreachable: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe('ids of runners that did not answer: their boxes are missing here'),
 })
 export type BoxOverview = z.infer<typeof boxOverviewSchema>
 

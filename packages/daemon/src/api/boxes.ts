@@ -1,32 +1,34 @@
-/** The boxes at the runners, with the commands that run in them. Callers of the daemon have no token for a runner. */
+/** The boxes at all runners, with the commands that run in them. Callers of the daemon have no token for a runner. */
 import type { BoxOverview } from '@breakfall/wire'
-import type { Runners } from '../runner/runners.ts'
+import type { ConnectedRunner, Runners } from '../runner/runners.ts'
 
 const BOXES_ASKED_MAX = 100 // for their commands: the others are listed without them
+const ANSWER_MS = 3_000 // a frozen runner must not hide the others
 
 /** Nothing if no runner is known: a look at the list starts none. */
-export async function boxesAt(runner: Runners, signal: AbortSignal): Promise<BoxOverview> {
-  const ids = runner.known
-  const at = ids.map((runnerId) => boxesOf(runner, runnerId, signal))
-  const found = ids.length === 1 ? await Promise.all(at) : (await Promise.allSettled(at)).map(orNothing)
-  return { boxes: found.flat() }
+export async function boxesAt(runners: Pick<Runners, 'all'>, caller: AbortSignal): Promise<BoxOverview> {
+  const signal = AbortSignal.any([caller, AbortSignal.timeout(ANSWER_MS)])
+  const all = [...(await runners.all(signal))]
+  const listed = all.map(async ([, connect]) => boxesOf(await connect(), signal))
+  const [only] = listed
+  if (only !== undefined && all.length === 1) return { boxes: await only }
+  const settled = await Promise.allSettled(listed)
+  const unreachable = all.flatMap(([id], at) => (settled[at]?.status === 'rejected' ? [id] : []))
+  const boxes = settled.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
+  return { boxes, ...(unreachable.length > 0 && { unreachable }) }
 }
 
 // ---- details ----
 
-async function boxesOf(runner: Runners, runnerId: string, signal: AbortSignal): Promise<BoxOverview['boxes']> {
-  const { client } = await runner.connect(runnerId, 0, signal)
+async function boxesOf({ client, address }: ConnectedRunner, signal: AbortSignal): Promise<BoxOverview['boxes']> {
+  const { runnerId } = address
   const boxes = await client.listBoxes({ signal })
   const asked = new Set(boxes.filter(({ state }) => state === 'running').slice(0, BOXES_ASKED_MAX))
   return Promise.all(
     boxes.map(async (box) => {
-      if (!asked.has(box)) return { ...box, execs: [] }
+      if (!asked.has(box)) return { ...box, runnerId, execs: [] }
       const execs = await client.listExecs(box.id, { signal }).catch(() => []) // removed meanwhile
-      return { ...box, execs: execs.filter(({ state }) => state !== 'exited') }
+      return { ...box, runnerId, execs: execs.filter(({ state }) => state !== 'exited') }
     }),
   )
 }
-
-/** An unreachable runner must not hide the others. */
-const orNothing = (settled: PromiseSettledResult<BoxOverview['boxes']>): BoxOverview['boxes'] =>
-  settled.status === 'fulfilled' ? settled.value : []

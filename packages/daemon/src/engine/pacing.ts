@@ -4,17 +4,19 @@
  *
  * I1  However many turns wait for the same thing, it is probed once in a while, and all of them share the result.
  * I2  However many turns are ready at the same moment, a few start at once and the rest one by one: a service that
- *     has just recovered is not overwhelmed.
+ *     has just recovered is not overwhelmed. Daemons that share a store share that pace.
  */
 export class Pacing {
   readonly #probeMs: number
+  readonly #daemons: () => number
   readonly #probes = new Map<string, { readonly at: number; readonly isReady: Promise<boolean> }>()
   readonly #fresh = new Map<string, FreshProbe>()
   #freeAt = Number.NEGATIVE_INFINITY
 
-  /** `probeMs`: how long a probe's result is valid for all callers. */
-  constructor({ probeMs }: { readonly probeMs: number }) {
+  /** `probeMs`: how long a probe's result is valid for all callers; shorter than between two probes of a turn. `daemons`: how many share the pace. */
+  constructor({ probeMs, daemons = () => 1 }: { readonly probeMs: number; readonly daemons?: () => number }) {
     this.#probeMs = probeMs
+    this.#daemons = daemons
   }
 
   /** The result of the last probe of `target`, or of a new one if that is too old. A probe belongs to no single caller. */
@@ -52,8 +54,11 @@ export class Pacing {
   /** How long to wait before starting: 0 for a turn that comes alone or with a few others. */
   startDelayMs(): number {
     const now = performance.now()
-    const at = Math.max(now, this.#freeAt - (AT_ONCE - 1) * GAP_MS)
-    this.#freeAt = Math.max(now, this.#freeAt) + GAP_MS // I2
+    const daemons = Math.max(this.#daemons(), 1)
+    const gapMs = Math.min(GAP_MS * daemons, GAP_MS_MAX)
+    const atOnce = Math.max(Math.floor(AT_ONCE / daemons), 1)
+    const at = Math.max(now, this.#freeAt - (atOnce - 1) * gapMs)
+    this.#freeAt = Math.max(now, this.#freeAt) + gapMs // I2
     return at - now
   }
 }
@@ -62,3 +67,4 @@ type FreshProbe = { readonly isReady: Promise<boolean>; next: Promise<boolean> |
 
 const AT_ONCE = 10 // one person's turns start without a wait, and a model server can take that many
 const GAP_MS = 25 // forty a second: a thousand turns are running again within half a minute
+const GAP_MS_MAX = 200 // five a second, however many daemons there are: each recovers its own turns in reasonable time

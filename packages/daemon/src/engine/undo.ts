@@ -107,11 +107,19 @@ export class Undoing {
       if (without !== undefined) return without
       throw noCheckpoints(runnerId === null && box.checkpoints !== 'off' ? NO_BOX : OFF)
     }
-    const { client, address } = await this.#ports.runner.connect(runnerId, row.epoch, signal)
+    const { runner } = this.#ports
+    const act = async (again: boolean): Promise<T> => {
+      const { client, address } = await runner.connect(runnerId, row.epoch, signal)
+      try {
+        return await work(client, boxId)
+      } catch (thrown) {
+        if (again && isStale(thrown) && (await runner.hasMoved(address))) return act(false) // a restore twice is a restore
+        throw thrown
+      }
+    }
     try {
-      return await work(client, boxId)
+      return await act(true)
     } catch (thrown) {
-      if (isStale(thrown)) this.#ports.runner.forget(address)
       const isOff = isFault(thrown) && thrown.report.errors?.[0]?.field === 'checkpoints'
       if (!isOff && !(isFault(thrown) && thrown.category === 'box_not_found')) throw runnerFault(thrown, boxId)
       if (without !== undefined) return without

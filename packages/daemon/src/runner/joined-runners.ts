@@ -23,7 +23,9 @@ type JoinedParts = {
   readonly onToken: (token: string) => void
 }
 
-type Known = { readonly row: RunnerRow; readonly address: RunnerAddress; readonly client: RunnerClient; readAt: number }
+type Known = { readonly row: RunnerRow; readAt: number; readonly called: Called | undefined }
+
+type Called = { readonly address: RunnerAddress; readonly client: RunnerClient }
 
 type CallUnderWay = { readonly wanted: Wanted; readonly ending: AbortController }
 
@@ -47,24 +49,33 @@ export class JoinedRunners {
     this.#unlisten = parts.hints.on((hint) => {
       if (hint.kind === 'runner') this.changed(hint.runnerId)
     })
+    this.list().catch(() => undefined) // the store is away: what is needed is read when it is needed
   }
 
   /** Its row has changed. */
   changed(runnerId: string): void {
     const known = this.#known.get(runnerId)
-    if (known !== undefined) known.readAt = 0
+    if (known === undefined) this.find(runnerId).catch(() => undefined) // as above
+    else known.readAt = 0
     if (this.#calls.has(runnerId)) this.#poll.now()
   }
 
-  /** Those that this daemon has called. */
+  /** Those that joined and are not lost, as far as this daemon knows. */
   get known(): readonly string[] {
-    return [...this.#known.keys()]
+    return [...this.#known.values()].flatMap(({ row }) => (row.state === 'lost' ? [] : [row.runnerId]))
+  }
+
+  /** Every runner that has joined, as the store knows it now. */
+  async list(): Promise<readonly RunnerRow[]> {
+    const rows = await this.#parts.registry.list()
+    for (const row of rows) this.#learn(row)
+    return rows
   }
 
   async close(): Promise<void> {
     this.#unlisten()
     await this.#poll.close()
-    await Promise.all([...this.#known.values()].map(({ client }) => client.close()))
+    await Promise.all([...this.#known.values()].flatMap(({ called }) => called?.client.close() ?? []))
   }
 
   /** The runner, if it has joined. */
@@ -76,7 +87,7 @@ export class JoinedRunners {
 
   /** The runner for a session that has none. Undefined if none fits. */
   async place(wanted: Wanted): Promise<RunnerRow | undefined> {
-    const rows = await this.#parts.registry.list().catch((cause: unknown) => Promise.reject(storeAway(cause))) // I4
+    const rows = await this.list().catch((cause: unknown) => Promise.reject(storeAway(cause))) // I4
     return placed(rows, wanted, this.#parts.dice)
   }
 
@@ -86,7 +97,7 @@ export class JoinedRunners {
     if (!isUsable && lossOf(row, wanted) !== undefined) throw lostFault(row.runnerId)
     if (!isUsable)
       throw new Fault('runner_unreachable', { errorRaw: `runner ${row.runnerId} was not heard of for a long time` })
-    const { client, address } = this.#learn(row)
+    const { client, address } = this.#called(row)
     return { client: client.withEpoch(epoch), address }
   }
 
@@ -106,11 +117,11 @@ export class JoinedRunners {
       const row = expect === null ? undefined : await this.#reread(expect)
       if (expect !== null && row === undefined) return false
       if (row === undefined || lossOf(row, wanted) !== undefined) {
-        const rows = (await this.#parts.registry.list()).filter(hasRoom)
+        const rows = (await this.list()).filter(hasRoom)
         return placed(rows, wanted, this.#parts.dice) !== undefined
       }
       if (row.state === 'lost') return false
-      const { runnerId } = await this.#learn(row).client.health({ signal: AbortSignal.timeout(PROBE_MS) })
+      const { runnerId } = await this.#called(row).client.health({ signal: AbortSignal.timeout(PROBE_MS) })
       return runnerId === row.runnerId
     } catch {
       return false // whatever the problem is, the runner is not usable yet
@@ -162,17 +173,22 @@ export class JoinedRunners {
   }
 
   #learn(row: RunnerRow): Known {
-    const { runnerId, url } = row
-    const before = this.#known.get(runnerId)
-    const token = this.#parts.key?.tokenOf(runnerId) ?? ''
-    const isSame = before?.address.url === url
-    if (!isSame) this.#parts.onToken(token)
-    const place = isSame
-      ? { address: before.address, client: before.client }
-      : { address: { url, runnerId, token }, client: createRunnerClient({ url, token, runnerId }) } // I3
-    const known = { row, ...place, readAt: performance.now() }
-    this.#known.set(runnerId, known)
+    const before = this.#known.get(row.runnerId)?.called
+    const known = { row, readAt: performance.now(), called: before?.address.url === row.url ? before : undefined }
+    this.#known.set(row.runnerId, known)
     return known
+  }
+
+  /** Only a runner that is called costs a connection and a token to keep secret. */
+  #called(row: RunnerRow): Called {
+    const known = this.#learn(row)
+    if (known.called !== undefined) return known.called
+    const { runnerId, url } = row
+    const token = this.#parts.key?.tokenOf(runnerId) ?? ''
+    this.#parts.onToken(token)
+    const called = { address: { url, runnerId, token }, client: createRunnerClient({ url, token, runnerId }) } // I3
+    this.#known.set(runnerId, { ...known, called })
+    return called
   }
 }
 

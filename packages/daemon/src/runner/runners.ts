@@ -39,10 +39,27 @@ export class Runners {
     return this.#endpoint.isLooking
   }
 
-  /** The runners that this daemon has called. */
+  /** The runners that joined, and the configured runner once it was called. */
   get known(): readonly string[] {
     const { address } = this.#endpoint
     return [...(address === undefined ? [] : [address.runnerId]), ...(this.#joined?.known ?? [])]
+  }
+
+  /** Every runner that may have boxes of ours, by its id, with how to reach it. To read the list starts no runner. */
+  async all(signal: AbortSignal): Promise<ReadonlyMap<string, () => Promise<ConnectedRunner>>> {
+    const joined = this.#joined
+    const rows = (await joined?.list()) ?? []
+    const found = new Map(
+      rows.flatMap((row) =>
+        row.state === 'lost' || joined === undefined
+          ? []
+          : [[row.runnerId, () => Promise.resolve(joined.connect(row, 0, ANYWHERE))] as const],
+      ),
+    )
+    const { address } = this.#endpoint
+    const isAsked = address !== undefined || (joined !== undefined && this.#isConfigured()) // I1
+    const id = address?.runnerId ?? CONFIGURED
+    return isAsked && !found.has(id) ? found.set(id, () => this.#endpoint.connect(null, 0, signal)) : found
   }
 
   isolation(signal: AbortSignal): Promise<string | undefined> {
@@ -121,6 +138,9 @@ export class Runners {
     return expect === null ? this.#joined?.place(wanted) : this.#joined?.find(expect)
   }
 }
+
+/** What the configured runner is called before it has said its id. */
+const CONFIGURED = 'configured'
 
 function noneFits({ labels, workspace, without }: Wanted): Fault {
   const asked = [

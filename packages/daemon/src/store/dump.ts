@@ -69,7 +69,9 @@ export async function importSessions(lines: AsyncIterable<string>, target: DumpT
 }
 
 /** Reads everything and says what is wrong. */
-export async function checkSessions(source: DumpSource): Promise<Dumped & { readonly problems: readonly string[] }> {
+export async function checkSessions(
+  source: DumpSource & Pick<DumpTarget, 'head'>,
+): Promise<Dumped & { readonly problems: readonly string[] }> {
   const dumped = { sessions: 0, events: 0, skipped: 0 }
   const problems: string[] = []
   for await (const session of source.sessions()) {
@@ -77,6 +79,9 @@ export async function checkSessions(source: DumpSource): Promise<Dumped & { read
     dumped.events += session.events.length
     try {
       verify(session)
+      const head = await source.head(session.session.id)
+      const isMoved = head?.lastSeq !== session.session.lastSeq // a daemon wrote meanwhile, or deleted it
+      if (!isMoved && head.hash !== endOf(session)) damaged(session.session.id, head.lastSeq)
     } catch (error) {
       problems.push(error instanceof Error ? error.message : String(error))
     }
@@ -90,24 +95,38 @@ const VERSION = 1
 
 function verify({ session, events }: DumpedSession): void {
   let hash = CHAIN_START
+  let epoch = 0
   for (const [index, event] of events.entries()) {
-    if (event.seq !== index + 1 || !isLink(hash, event, event.hash)) damaged(session.id, index + 1)
+    if (event.seq !== index + 1 || event.epoch < epoch || !isLink(hash, event, event.hash))
+      damaged(session.id, index + 1)
     hash = event.hash
+    epoch = event.epoch // an earlier owner that writes later
   }
   if (events.length !== session.lastSeq) damaged(session.id, events.length + 1)
 }
 
 async function imported(session: DumpedSession, target: DumpTarget): Promise<'sessions' | 'skipped'> {
   verify(session) // I1
-  const { id, lastSeq } = session.session
-  const there = await target.head(id)
-  if (there !== undefined) {
-    const isSame = there.lastSeq === lastSeq && there.hash === (session.events.at(-1)?.hash ?? CHAIN_START)
-    return isSame ? 'skipped' : refuse(`session ${id} is there already, with other events`) // I2
+  if (await isThere(session, target)) return 'skipped'
+  try {
+    await target.put(session)
+  } catch (error) {
+    if (await isThere(session, target)) return 'skipped' // another import was faster
+    throw error
   }
-  await target.put(session)
   return 'sessions'
 }
+
+/** I2 */
+async function isThere(session: DumpedSession, target: DumpTarget): Promise<boolean> {
+  const { id, lastSeq } = session.session
+  const there = await target.head(id)
+  if (there === undefined) return false
+  const isSame = there.lastSeq === lastSeq && there.hash === endOf(session)
+  return isSame || refuse(`session ${id} is there already, with other events`)
+}
+
+const endOf = ({ events }: DumpedSession): string => events.at(-1)?.hash ?? CHAIN_START
 
 function damaged(id: string, seq: number): never {
   throw new Fault('journal_corrupt', { facts: { name: `session ${id}`, detail: `the first bad event is ${seq}` } })

@@ -39,7 +39,8 @@ export async function migrate(connection: Connection): Promise<number> {
   for (let version = before.schema; version < SCHEMA_VERSION; version += 1) {
     const { sql = '', schemaMin = 1 } = MIGRATIONS[version] ?? {}
     const lock = `SELECT schema FROM fleet WHERE schema = ${version} FOR UPDATE`
-    await connection.script(`${lock}; ${sql}; UPDATE fleet SET schema = ${version + 1}, schema_min = ${schemaMin}`)
+    const update = `UPDATE fleet SET schema = ${version + 1}, schema_min = ${schemaMin} WHERE schema = ${version}`
+    await unlessMade(connection.script(`${lock}; ${sql}; ${update}`))
   }
   return before.schema
 }
@@ -81,10 +82,14 @@ async function create(connection: Connection): Promise<void> {
   const all = MIGRATIONS.map(({ sql }) => sql).join('\n')
   const schemaMin = MIGRATIONS.at(-1)?.schemaMin ?? 1
   const insert = `INSERT INTO fleet (schema, schema_min, system_id) VALUES (${SCHEMA_VERSION}, ${schemaMin}, ${SYSTEM_ID})`
+  await unlessMade(connection.script(`${all}; ${insert}`))
+}
+
+/** If another process was faster, its commit is what the error waited for. */
+async function unlessMade(making: Promise<void>): Promise<void> {
   try {
-    await connection.script(`${all}; ${insert}`)
+    await making
   } catch (error) {
-    // Another daemon was faster: its commit is what the error waited for.
     if (![UNIQUE_VIOLATION, DUPLICATE_TABLE, DUPLICATE_FUNCTION].includes(sqlState(error) ?? '')) throw error
   }
 }
