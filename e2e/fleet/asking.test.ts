@@ -1,5 +1,7 @@
-/** Every request works at any daemon, even if another daemon owns the session: acceptance cases 6 to 8, 12 and 16. */
+/** Every request works at any daemon, even if another daemon owns the session: acceptance cases 6 to 8, 12, 16 and 18. */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'
 import { WebSocket } from 'ws'
@@ -7,16 +9,29 @@ import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
-import { FleetRig } from './rig.ts'
+import { sameEverywhere } from './agreement.ts'
+import { type FleetDaemon, FleetRig } from './rig.ts'
 
 const opened = Promise.withResolvers<void>()
 
-/** The prompt is the command of the one tool call; `talk` needs no tool, and `wait` answers when `opened` says so. */
+const STEPS = Array.from({ length: 20 }, (_, at) => at + 1)
+const isGated = (nr: number): boolean => nr % 5 === 0 && nr < STEPS.length
+const step = (nr: number) => {
+  const gate = isGated(nr) ? `; until [ -e gate-${nr} ]; do sleep 0.05; done` : ''
+  return { id: `step-${nr}`, tool: 'bash', arguments: { command: `echo step-${nr} >> effects${gate}` } }
+}
+
+/**
+ * The prompt is the command of the one tool call; `talk` needs no tool, `wait` answers when `opened` says so, and `steps` has twenty
+ * commands, of which every fifth waits for a file.
+ */
 const rig = await shared(
   FleetRig.start((asked, request) => {
     const prompt = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
     if (prompt.startsWith('talk')) return { text: prompt }
     if (prompt.startsWith('wait')) return { text: 'waited', until: opened.promise }
+    if (prompt === 'steps')
+      return inOrder(...STEPS.map((nr) => ({ calls: [step(nr)] })), { text: 'done' })(asked, request)
     const call = { calls: [{ id: 'c1', tool: 'bash', arguments: { command: prompt } }] }
     return inOrder(call, { text: 'done' })(asked, request)
   }),
@@ -124,14 +139,13 @@ test('12: a WebSocket at one daemon has the same events as SSE at another', LIMI
   assert.deepEqual(events, await c.api.events(id))
 })
 
-test('16: every daemon says who it is, and what its store and its lease are', LIMIT, async () => {
+test('every daemon says who it is, and what its store and its lease are', LIMIT, async () => {
   for (const { api, name } of [a, b, c]) {
     const health = await api.call('GET', '/v1/health')
     assert.equal(health.json['api'], 1)
     const ready = await api.call<{ checks: Record<string, unknown> }>('GET', '/v1/ready')
     const { store, lease, hints } = ready.json.checks
-    assert.deepEqual([store, lease], ['postgres', 'held'])
-    assert.ok(hints === 'ok' || hints === 'down', 'a hint that is late counts as lost for a while')
+    assert.deepEqual([store, lease, hints], ['postgres', 'held', 'ok'])
     const refused = await fetch(`${api.url}/v1/sessions`)
     assert.equal(refused.status, 401)
     for (const answer of [health, ready, refused]) assert.equal(answer.headers.get('x-breakfall-daemon'), name)
@@ -148,10 +162,24 @@ test('16: every daemon says who it is, and what its store and its lease are', LI
 })
 
 test(
-  '--drain-ms: a daemon that is drained ends the step it is in, and another one continues with the next',
+  '18 and --drain-ms: a daemon that joins gets its share of new turns; a daemon that is drained ends the step it is in, and another one continues with the next',
   LIMIT,
   async () => {
     const leaving = await rig.daemon('leaving', ['--drain-ms', '600000'])
+    const all = [a, b, c, leaving]
+    const crowd = await Promise.all(
+      Array.from({ length: 60 }, async (_, at) => {
+        const { api } = all[at % all.length] ?? a // as a balancer does
+        const { id: sessionId } = await api.session()
+        return { sessionId, turnId: await api.prompt(sessionId, 'wait') }
+      }),
+    )
+    const { json } = await b.api.call<{ daemons: { name: string; held: number }[] }>('GET', '/v1/daemons')
+    const held = json.daemons.find(({ name }) => name === 'leaving')?.held ?? 0
+    assert.ok(held >= 9, `it has ${held} of 60 turns`)
+    opened.resolve()
+    await Promise.all(crowd.map(({ sessionId, turnId }) => c.api.ended(sessionId, turnId)))
+
     const { id } = await leaving.api.session(inShared)
     const turnId = await leaving.api.prompt(id, 'echo drained >> effects; until [ -e drain-on ]; do sleep 0.05; done')
     await eventually('the command runs', () => rig.effects().includes('drained'))
@@ -173,5 +201,30 @@ test(
     )
     assert.deepEqual(order, ['tool-result', 'parked', 'resumed'])
     assert.equal((await leaving.program.stop()).code, 0)
+  },
+)
+
+test(
+  '16: all three daemons are restarted one after another during a turn of twenty steps: it ends, and nothing was taken over',
+  LIMIT,
+  async () => {
+    const { id } = await a.api.session(inShared)
+    const turnId = await a.api.prompt(id, 'steps')
+    const restarted: FleetDaemon[] = []
+    for (const [at, { name, program }] of [a, b, c].entries()) {
+      const gate = 5 * (at + 1)
+      await eventually(`step ${gate} runs`, () => rig.effects().includes(`step-${gate}`))
+      assert.equal((await program.stop()).code, 0)
+      restarted.push(await rig.daemon(name))
+      writeFileSync(join(rig.workspace, `gate-${gate}`), '')
+    }
+    const events = await sameEverywhere(restarted, id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.ok(!events.some(({ type }) => type === 'taken-over'))
+    assert.ok(events.some(({ type }) => type === 'resumed'))
+    assert.deepEqual(
+      rig.effects().filter((line) => line.startsWith('step-')),
+      STEPS.map((nr) => `step-${nr}`),
+    )
   },
 )

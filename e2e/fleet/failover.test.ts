@@ -1,4 +1,4 @@
-/** A primary that is lost, with a standby that has everything or not: acceptance cases 30 and 31. */
+/** A primary that is lost, with a standby that has everything or not: acceptance cases 30 to 32. */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import type { Database } from '../../test/kit/postgres.ts'
 import { TcpProxy } from '../../test/kit/tcp-proxy.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { assertEpochsGrow, sameEverywhere } from './agreement.ts'
-import { FleetRig } from './rig.ts'
+import { type FleetDaemon, FleetRig } from './rig.ts'
 
 /** A primary and its standby, behind one address that moves; and the connection between them, which can be interrupted. */
 class Pair implements AsyncDisposable {
@@ -85,9 +85,10 @@ async function ask(url: string, sql: string, values: readonly unknown[] = []): P
   }
 }
 
-/** The prompt is a name: each of its two commands notes that it began, and ends when there is a file with its name. */
+/** `talk` needs no tool. Any other prompt is a name: each of its two commands notes that it began, and ends when there is a file with its name. */
 const script: Script = (asked, request) => {
   const name = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
+  if (name === 'talk') return { text: 'here' }
   const call = (at: string) => {
     const command = `echo ${name}-${at} >> effects; while [ ! -e ${name}-${at} ]; do sleep 0.1; done`
     return { calls: [{ id: at, tool: 'bash', arguments: { command } }] }
@@ -175,28 +176,64 @@ test(
   },
 )
 
-test('30: a synchronous failover loses nothing, and every turn keeps its owner', LIMIT, async (t) => {
-  const { pair, rig } = await pairAndRig(t)
-  await ask(pair.primary.url(), "ALTER SYSTEM SET synchronous_standby_names = 'second'")
-  await ask(pair.primary.url(), 'SELECT pg_reload_conf()')
-  await eventually('commits wait for the standby', async () => {
-    const [row] = await ask(pair.primary.url(), "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+/** A commit whose backend ends while it waits for the standby is visible, and a failover can still lose it. */
+async function assertBarrier(pair: Pair, { api }: FleetDaemon, id: string): Promise<void> {
+  const waiting = async (statement: string, act = 'pid'): Promise<unknown> => {
+    const [row] = await ask(
+      pair.primary.url(),
+      `SELECT ${act} FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%${statement}%'`,
+    )
     return row
-  })
-  const long = ['--lease-ms', '30000'] // a busy machine must not cost a lease here
-  const [a, b] = await Promise.all(['a', 'b'].map((name) => rig.daemon(name, long)))
-  assert.ok(a !== undefined && b !== undefined)
-  const { id } = await a.api.session({ box: { workspace: rig.workspace } })
-  const turnId = await a.api.prompt(id, 'sync')
-  await eventually('its command runs', () => rig.effects().includes('sync-1'))
-  const before = await b.api.events(id, ({ type }) => type === 'tool-call')
-  await pair.failOver()
-  writeFileSync(join(rig.workspace, 'sync-1'), '')
-  writeFileSync(join(rig.workspace, 'sync-2'), '')
-  const events = await sameEverywhere([a, b], id, turnId)
-  assert.deepEqual(events.slice(0, before.length), before)
-  assert.equal(events.at(-1)?.type, 'turn-end')
-  assert.ok(!events.some(({ type }) => type === 'taken-over'))
-  assert.deepEqual(rig.effects(), ['sync-1', 'sync-2'])
-  assert.equal(new Set(await assertEpochsGrow(rig, id)).size, 1, 'the same owner')
-})
+  }
+  const lastSeq = async (): Promise<number> => {
+    const [row] = await ask(pair.primary.url(), 'SELECT last_seq FROM heads WHERE session_id = $1', [id])
+    return Number(row?.['last_seq'])
+  }
+  const before = await lastSeq()
+  pair.replication.up = 'hold'
+  pair.replication.down = 'hold'
+  let isAcknowledged = false
+  try {
+    const prompt = api.prompt(id, 'talk', { queue: true }).then(() => (isAcknowledged = true))
+    await eventually('its commit waits for the standby', () => waiting('INSERT INTO events'))
+    await waiting('INSERT INTO events', 'pg_terminate_backend(pid)')
+    await eventually('another commit waits in its place', () => waiting('SET barrier'))
+    assert.ok((await lastSeq()) > before, 'the first one is visible')
+    assert.equal(isAcknowledged, false)
+    pair.replication.release()
+    await prompt
+  } finally {
+    pair.replication.release()
+  }
+}
+
+test(
+  '30 and 32: a synchronous failover loses nothing, every turn keeps its owner, and what a standby may lack is not acknowledged',
+  LIMIT,
+  async (t) => {
+    const { pair, rig } = await pairAndRig(t)
+    await ask(pair.primary.url(), "ALTER SYSTEM SET synchronous_standby_names = 'second'")
+    await ask(pair.primary.url(), 'SELECT pg_reload_conf()')
+    await eventually('commits wait for the standby', async () => {
+      const [row] = await ask(pair.primary.url(), "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+      return row
+    })
+    const long = ['--lease-ms', '30000'] // a busy machine must not cost a lease here
+    const [a, b] = await Promise.all(['a', 'b'].map((name) => rig.daemon(name, long)))
+    assert.ok(a !== undefined && b !== undefined)
+    const { id } = await a.api.session({ box: { workspace: rig.workspace } })
+    const turnId = await a.api.prompt(id, 'sync')
+    await eventually('its command runs', () => rig.effects().includes('sync-1'))
+    await assertBarrier(pair, a, id)
+    const before = await b.api.events(id, ({ type }) => type === 'tool-call')
+    await pair.failOver()
+    writeFileSync(join(rig.workspace, 'sync-1'), '')
+    writeFileSync(join(rig.workspace, 'sync-2'), '')
+    const events = await sameEverywhere([a, b], id, turnId)
+    assert.deepEqual(events.slice(0, before.length), before)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.ok(!events.some(({ type }) => type === 'taken-over'))
+    assert.deepEqual(rig.effects(), ['sync-1', 'sync-2'])
+    assert.equal(new Set(await assertEpochsGrow(rig, id)).size, 1, 'the same owner')
+  },
+)

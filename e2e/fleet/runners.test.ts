@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import type { RunnerView, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import type { BoxOverview, RunnerView, SessionEvent, SessionEventOf, System } from '@breakfall/wire'
 import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
 import type { ScriptedAnswer } from '../../packages/daemon/test/support/scripted-model.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
 import { type FleetRunner, JoinedRig } from './joined-rig.ts'
+import type { FleetDaemon } from './rig.ts'
 
 /** The lines of the prompt are the commands of the turn, one a step. A line `hold NAME` holds the next step back until `gate`. */
 const held = new Map<string, PromiseWithResolvers<void>>()
@@ -63,19 +64,23 @@ const labelled = (label: string, flags: readonly string[] = []): readonly string
 /** Each test has its own runners, chosen by a label. */
 suite('runners that join', { concurrency: 2 }, () => {
   test(
-    '37: a runner that comes back at another port is found inside the call, whatever the configuration says',
+    '37: a runner that comes back at another port is found inside the call, and by an undo, whatever the configuration says',
     LIMIT,
     async () => {
       const first = await rig.runner('moves', [a, b], labelled('moves'))
       await joined(first)
-      const { id } = await a.api.session({ placement: { labels: ['moves'] } })
+      const { id } = await a.api.session({ placement: { labels: ['moves'] }, box: { checkpoints: 'auto' } })
       const turnId = await a.api.prompt(id, 'echo kept > file\nhold moved\ncat file')
       await b.api.events(id, ({ type }) => type === 'tool-result')
       assert.equal((await b.api.call('GET', `/v1/sessions/${id}`)).json['runnerId'], first.id)
-      await first.program.stop()
-      const second = await rig.runner('moves', [a, b], labelled('moves'))
-      await joined(second)
-      assert.notEqual(second.url, first.url)
+      const moved = async (runner: FleetRunner): Promise<FleetRunner> => {
+        await runner.program.stop()
+        const next = await rig.runner('moves', [a, b], labelled('moves'))
+        await joined(next)
+        assert.notEqual(next.url, runner.url)
+        return next
+      }
+      const second = await moved(first)
       gate('moved').resolve()
       const events = await b.api.ended(id, turnId)
       assertFinished(events)
@@ -86,7 +91,22 @@ suite('runners that join', { concurrency: 2 }, () => {
         pauses.every((delayMs) => delayMs === 0),
         `it is called there at once: ${pauses.join(', ')}`,
       )
-      await second.program.stop()
+
+      const { json: list } = await b.api.call<{ checkpoints: { turnId: string | null }[] }>(
+        'GET',
+        `/v1/sessions/${id}/checkpoints`,
+      )
+      assert.ok(list.checkpoints.some((checkpoint) => checkpoint.turnId === turnId))
+      const third = await moved(second)
+      const undone = await b.api.call('POST', `/v1/sessions/${id}/undo`, { toTurn: turnId })
+      assert.deepEqual(
+        [undone.status, undone.json['removed']],
+        [200, 1],
+        'undo works at any daemon, after another move',
+      )
+      const after = await a.api.ended(id, await a.api.prompt(id, 'cat file'))
+      assert.match(results(after).at(-1)?.text ?? '', /No such file/)
+      await third.program.stop()
     },
   )
 
@@ -251,6 +271,19 @@ suite('runners that join', { concurrency: 2 }, () => {
   })
 })
 
+/** This daemon has called no runner itself. */
+async function assertSeesAll({ api }: FleetDaemon, boxId: string, runnerId: string): Promise<void> {
+  const { boxes } = (await api.call<BoxOverview>('GET', '/v1/boxes')).json
+  const box = boxes.find(({ id }) => id === boxId)
+  assert.deepEqual([box?.runnerId, box?.execs.length], [runnerId, 1], 'boxes that other daemons made')
+  const { json: system } = await api.call<System>('GET', '/v1/system')
+  assert.equal(system.runner.state, 'connected')
+  assert.deepEqual(new Set(system.daemons?.map(({ name }) => name)), new Set(['a', 'b', 'strict']))
+  assert.equal(system.runners?.find((runner) => runner.runnerId === runnerId)?.state, 'live')
+  const ready = await api.call<{ checks: Record<string, unknown> }>('GET', '/v1/ready')
+  assert.equal(ready.json.checks['runner'], 'ok')
+}
+
 test('replaceAfterMs: a runner that is silent for so long is declared lost, and the session moves', LIMIT, async () => {
   const strict = await rig.daemon('strict', { BREAKFALL_FLEET_REPLACE_AFTER_MS: '3000' })
   const first = await rig.runner('silent', [strict], labelled('silent'))
@@ -258,6 +291,7 @@ test('replaceAfterMs: a runner that is silent for so long is declared lost, and 
   const { id } = await a.api.session({ ...inShared, placement: { labels: ['silent'] } })
   const turnId = await a.api.prompt(id, 'echo silent >> effects; sleep 300\necho moved')
   await eventually('the command runs', () => rig.effects().includes('silent'))
+  await assertSeesAll(strict, id, first.id)
   const second = await rig.runner('heard', [strict], labelled('silent'))
   await joined(second)
   first.program.child.kill('SIGSTOP')

@@ -1,9 +1,11 @@
 /** The pure parts of `breakfall fleet`: its words, its table and its checker. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { randomSequence } from '@breakfall/chaos'
 import type { SessionEvent } from '@breakfall/wire'
 import { actionOf, needsNumber, parseScript } from '../src/fleet/actions.ts'
 import { check, checkedLine, isKept } from '../src/fleet/check.ts'
+import { nemesis } from '../src/fleet/nemesis.ts'
 import { tableLines } from '../src/fleet/table.ts'
 
 test('a script is a list of words, and a wrong one is named before anything starts', () => {
@@ -39,15 +41,22 @@ function turn(text: string): SessionEvent[] {
   return JSON.parse(JSON.stringify(events))
 }
 
+const NOTHING = { damaged: 0, late: 0, refused: 0 }
+
 test('the checker counts gaps, differences between daemons and turns that did not run everything once', () => {
   const good = 'All 8 steps ran, each once and in order.'
-  const whole = check([[turn(good), turn(good)]])
+  const whole = check([[turn(good), turn(good)]], NOTHING)
   assert.deepEqual([whole.exact, whole.takeovers, whole.gaps, whole.differing, whole.events], [1, 1, 0, 0, 4])
   assert.equal(isKept(whole), false, 'the turn did not finish')
-  assert.equal(check([[turn('Step 3 is wrong.')]]).exact, 0)
-  assert.equal(check([[turn(good).filter(({ seq }) => seq !== 2)]]).gaps, 2)
-  assert.equal(check([[turn(good), turn(good).slice(0, 3)]]).differing, 1)
+  assert.equal(check([[turn('Step 3 is wrong.')]], NOTHING).exact, 0)
+  assert.equal(check([[turn(good).filter(({ seq }) => seq !== 2)]], NOTHING).gaps, 2)
+  assert.equal(check([[turn(good), turn(good).slice(0, 3)]], NOTHING).differing, 1)
   assert.match(checkedLine(whole), /^0 of 1 turns finished · 1 takeovers/)
+  const kept = { ...whole, finished: 1 }
+  assert.equal(isKept(kept), true)
+  for (const broken of [{ damaged: 1 }, { late: 2, refused: 1 }, { gaps: 1 }, { differing: 1 }, { exact: 0 }])
+    assert.equal(isKept({ ...kept, ...broken }), false, JSON.stringify(broken))
+  assert.match(checkedLine({ ...kept, late: 2, refused: 1 }), /1 of 2 late commands refused/)
 })
 
 test('the table fits the terminal', () => {
@@ -63,4 +72,23 @@ test('the table fits the terminal', () => {
   assert.ok(lines.every((line) => line.length <= 60))
   assert.ok(lines.some((line) => /^daemon 1 +12 +up +1 turns$/.test(line)))
   assert.ok(lines.some((line) => /^runner 1 +- +gone$/.test(line)))
+})
+
+test('random actions are bounded, the same for the same dice, and leave two daemons that can take over', () => {
+  const diceOf = (seed: number) => randomSequence('test', seed)
+  assert.equal(nemesis(diceOf(1), 50), nemesis(diceOf(1), 50))
+  assert.notEqual(nemesis(diceOf(1), 50), nemesis(diceOf(2), 50))
+  for (let seed = 1; seed <= 20; seed += 1) {
+    const actions = parseScript(nemesis(diceOf(seed), 50))
+    const acts = actions.filter((action) => action.do !== 'wait')
+    assert.ok(acts.length === 50 || acts.length === 51)
+    const away = new Set<string>()
+    for (const action of acts) {
+      if (action.do !== 'stop' && action.do !== 'cut') continue
+      const what = `${action.do} ${action.which}`
+      if (!away.delete(what)) away.add(what)
+      assert.ok(away.size <= 1)
+    }
+    assert.equal(away.size, 0)
+  }
 })

@@ -68,6 +68,8 @@ export function addFleetCommands(command: AddCommand): void {
     },
   )
     .option('--script <words>', 'run these keys unattended: "k1 3s m2 p"')
+    .option('--seed <number>', 'choose the keys at random; the same number chooses the same keys', wholeNumber)
+    .option('--actions <count>', 'how many keys --seed chooses', wholeNumber, 12)
     .option('--turns <count>', 'how many scripted turns to start', wholeNumber, 12)
     .option('--store <url>', 'an empty PostgreSQL database to use (default: start PostgreSQL)')
     .addOption(

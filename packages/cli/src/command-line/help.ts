@@ -52,6 +52,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   fleet: [
     'breakfall fleet                           three daemons, two runners, PostgreSQL: break them with keys',
     "breakfall fleet --script 'k1 3s m2 p'     the same, unattended; prints what its checker found",
+    'breakfall fleet --seed 7 --actions 100    random failures; the same seed repeats them',
     'breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE',
   ],
   gateway: [

@@ -1,9 +1,10 @@
 /** `breakfall fleet`: a whole fleet on this machine, for you to break with keys or a script. At the end it prints what the checker found. */
-import { EXIT_CODES } from '@breakfall/faults'
+import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Context } from '../context.ts'
 import { actionOf, type FleetAction, KEYS_HELP, nameOf, needsNumber, parseScript } from '../fleet/actions.ts'
 import { checkedLine, isKept } from '../fleet/check.ts'
 import { LocalFleet } from '../fleet/local-fleet.ts'
+import { nemesis } from '../fleet/nemesis.ts'
 import { tableLines } from '../fleet/table.ts'
 import { builtConsole } from '../console/build.ts'
 import { untilSignal } from '../process/until-signal.ts'
@@ -13,14 +14,18 @@ import { openConsole } from './open.ts'
 
 export type FleetOptions = {
   readonly script?: string
+  readonly seed?: number
+  readonly actions: number
   readonly store?: string
   readonly turns: number
   readonly isolation?: 'bwrap' | 'process'
 }
 
 export async function fleetCommand({ out, config }: Context, options: FleetOptions): Promise<number> {
-  const script = options.script === undefined ? undefined : parseScript(options.script)
+  const text = await scriptOf(options)
+  const script = text === undefined ? undefined : parseScript(text)
   out.surviveClosedStdout()
+  if (options.seed !== undefined && text !== undefined) tellSeed(out, options.seed, text)
   const stopped = untilSignal()
   const isolation = chosenIsolation(options.isolation, 'this fleet', out)
   const { store, turns } = options
@@ -58,6 +63,20 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
 }
 
 // ---- details, in the order they are used above ----
+
+async function scriptOf({ script, seed, actions }: FleetOptions): Promise<string | undefined> {
+  if (seed === undefined) return script
+  if (script !== undefined)
+    throw new Fault('invalid_request', { error: 'Nothing was started. Pass either --script or --seed.' })
+  const { randomSequence } = await import('@breakfall/chaos')
+  return nemesis(randomSequence('fleet', seed), actions)
+}
+
+/** Whoever sees a failure can run it again, action by action. */
+function tellSeed(out: Output, seed: number, script: string): void {
+  if (out.json) out.data({ event: 'seed', seed, script })
+  else out.line(`seed ${seed}: ${script}`)
+}
 
 const REDRAW_MS = 500
 const STEPS_WATCHED = 60 // a person needs time to press keys

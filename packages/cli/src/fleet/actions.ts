@@ -5,6 +5,7 @@ export type FleetAction =
   | { readonly do: 'kill' | 'stop' | 'drain' | 'cut'; readonly which: number }
   | { readonly do: 'kill-runner' | 'move'; readonly which: number }
   | { readonly do: 'restart-database' }
+  | { readonly do: 'hold-back' }
   | { readonly do: 'new-turn' }
   | { readonly do: 'open-console' }
   | { readonly do: 'quit' }
@@ -16,7 +17,8 @@ export const RUNNERS = 2
 /** For the end of the table. */
 export const KEYS_HELP = [
   'daemon 1:  k1 kill · s1 stop or continue · t1 drain · c1 cut from PostgreSQL, or connect',
-  'runner 1:  r1 kill · m1 move      p restart PostgreSQL · n new turn · o console · q quit and check',
+  'runner 1:  r1 kill · m1 move      p restart PostgreSQL · h hold a command back until another daemon took over',
+  'n new turn · o console · q quit and check',
 ] as const
 
 export function parseScript(text: string): readonly FleetAction[] {
@@ -28,7 +30,7 @@ export function parseScript(text: string): readonly FleetAction[] {
       const action = actionOf(word)
       if (action !== undefined) return action
       throw new Fault('invalid_request', {
-        error: `"${word}" is not an action. Nothing was started. Write words such as k1 (kill daemon 1), s2, t3, c1, r1, m2, p, n, o, q, 500ms or 3s.`,
+        error: `"${word}" is not an action. Nothing was started. Write words such as k1 (kill daemon 1), s2, t3, c1, r1, m2, p, h, n, o, q, 500ms or 3s.`,
       })
     })
 }
@@ -67,8 +69,9 @@ const ON_DAEMON: Readonly<Record<string, 'kill' | 'stop' | 'drain' | 'cut'>> = {
   c: 'cut',
 }
 const ON_RUNNER: Readonly<Record<string, 'kill-runner' | 'move'>> = { r: 'kill-runner', m: 'move' }
-const ALONE: Readonly<Record<string, 'restart-database' | 'new-turn' | 'open-console' | 'quit'>> = {
+const ALONE: Readonly<Record<string, 'restart-database' | 'hold-back' | 'new-turn' | 'open-console' | 'quit'>> = {
   p: 'restart-database',
+  h: 'hold-back',
   n: 'new-turn',
   o: 'open-console',
   q: 'quit',

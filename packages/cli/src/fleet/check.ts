@@ -12,10 +12,18 @@ export type Checked = {
   readonly gaps: number
   /** Sessions whose events are not the same at every daemon. */
   readonly differing: number
+  /** Sessions whose rows in the database do not add up: hashes, numbers or epochs. */
+  readonly damaged: number
+  /** Starts of commands that arrived after another daemon had taken over, and how many of them the runner refused. */
+  readonly late: number
+  readonly refused: number
 }
 
+/** What the events do not say. */
+export type Observed = Pick<Checked, 'damaged' | 'late' | 'refused'>
+
 /** For each session: its events, as each daemon gives them. */
-export function check(sessions: readonly (readonly (readonly SessionEvent[])[])[]): Checked {
+export function check(sessions: readonly (readonly (readonly SessionEvent[])[])[], observed: Observed): Checked {
   const first = sessions.map((tails) => tails[0] ?? [])
   const ends = first.map((events) => events.filter(isTerminal))
   const count = (isWanted: (event: SessionEvent) => boolean): number =>
@@ -33,15 +41,25 @@ export function check(sessions: readonly (readonly (readonly SessionEvent[])[])[
     events: count(() => true),
     gaps,
     differing,
+    ...observed,
   }
 }
 
-/** Every turn ended once, every command ran once and in order, and every daemon tells the same. */
-export const isKept = ({ turns, finished, exact, gaps, differing }: Checked): boolean =>
-  finished === turns && exact === turns && gaps === 0 && differing === 0
+/** Every turn ended once, every command ran once and in order, no late one ran, and every daemon and the database tell the same. */
+export const isKept = ({ turns, finished, exact, gaps, differing, damaged, late, refused }: Checked): boolean =>
+  finished === turns && exact === turns && late === refused && gaps + differing + damaged === 0
 
-export const checkedLine = ({ turns, finished, takeovers, effects, exact, events, gaps, differing }: Checked): string =>
-  `${finished} of ${turns} turns finished · ${takeovers} takeovers · ${effects} commands, each once and in order in ${exact} of ${turns} turns · ${events} events, ${gaps} gaps, ${differing === 0 ? 'the same at every daemon' : `${differing} sessions differ between daemons`}`
+export function checkedLine(checked: Checked): string {
+  const { turns, finished, takeovers, effects, exact, events, gaps, differing, damaged, late, refused } = checked
+  return [
+    `${finished} of ${turns} turns finished`,
+    `${takeovers} takeovers`,
+    `${effects} commands, each once and in order in ${exact} of ${turns} turns`,
+    ...(late === 0 ? [] : [`${refused} of ${late} late commands refused`]),
+    `${events} events, ${gaps} gaps, ${differing === 0 ? 'the same at every daemon' : `${differing} sessions differ between daemons`}`,
+    ...(damaged === 0 ? [] : [`${damaged} sessions damaged in the database`]),
+  ].join(' · ')
+}
 
 // ---- details ----
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { TcpProxy } from '@breakfall/chaos'
 import { DaemonClient } from '@breakfall/client'
+import { checkStore } from '@breakfall/daemon'
 import { Fault, sleep } from '@breakfall/faults'
 import type { Env } from '../config/env.ts'
 import { makeScratch } from '../rehearsal/scratch.ts'
@@ -12,8 +13,11 @@ import { withoutBreakfall } from '../rehearsal/rehearse.ts'
 import { DAEMONS, type FleetAction, RUNNERS } from './actions.ts'
 import { type Checked, check } from './check.ts'
 import { type FrontDoor, openFrontDoor } from './front-door.ts'
+import { FleetRunner } from './fleet-runner.ts'
+import { lateCommand } from './late-command.ts'
 import { Member } from './member.ts'
 import { type LocalPostgres, startPostgres } from './postgres.ts'
+import { StartHold } from './runner-door.ts'
 import type { FleetView } from './table.ts'
 import { eventsAt, type FollowedTurn, startTurn } from './turns.ts'
 
@@ -42,8 +46,11 @@ export class LocalFleet implements AsyncDisposable {
   readonly #client: DaemonClient
   readonly #token: string
   readonly #daemons: readonly Daemon[]
-  readonly #runners: readonly Member[]
+  readonly #runners: readonly FleetRunner[]
   readonly #turns: FollowedTurn[] = []
+  readonly #hold: StartHold
+  readonly #storeUrl: string
+  readonly #late = { late: 0, refused: 0 }
   readonly #returning = new Set<Promise<void>>()
   readonly #ending = new AbortController()
   #note = ''
@@ -83,7 +90,7 @@ export class LocalFleet implements AsyncDisposable {
       url.port = String(toStore.port)
       const args = ['up', '--json', '--quiet', '--until-input-ends', '--port', '0', '--state-dir', stateDir]
       args.push('--store', url.href, '--name', `daemon ${nr}`, '--lease-ms', String(LEASE_MS))
-      const member = new Member(`daemon ${nr}`, [...args, '--fleet-key-file', keyFile, ...loose], env)
+      const member = new Member(`daemon ${nr}`, () => [...args, '--fleet-key-file', keyFile, ...loose], env)
       started.defer(() => member.stop())
       daemons.push({ member, toStore, isCut: false })
     }
@@ -93,16 +100,18 @@ export class LocalFleet implements AsyncDisposable {
       daemons.flatMap(({ member: { url } }) => (url === undefined ? [] : portIn(url))),
     )
     started.defer(() => front.close())
+    const hold = new StartHold()
     const runners = Array.from({ length: RUNNERS }, (_, at) => {
       const args = ['runner', '--json', '--port', '0', '--state-dir', join(folder, `runner-${at + 1}`), ...loose]
       args.push('--join', front.url, '--fleet-key-file', keyFile, '--idle-exit-ms', '120000')
-      const member = new Member(`runner ${at + 1}`, args, env, 'joined') // daemons place no box before that
-      started.defer(() => member.stop())
-      return member
+      const runner = new FleetRunner(`runner ${at + 1}`, args, env, hold)
+      started.defer(() => runner.stop())
+      return runner
     })
     say(`starting ${RUNNERS} runners`)
     await Promise.all(runners.map((runner) => runner.start()))
-    const fleet = new LocalFleet(started.move(), options, { postgres, front, token, daemons, runners })
+    const storeUrl = store.href
+    const fleet = new LocalFleet(started.move(), options, { postgres, storeUrl, front, token, daemons, runners, hold })
     await Promise.all(Array.from({ length: options.turns }, () => fleet.#newTurn()))
     return fleet
   }
@@ -112,19 +121,23 @@ export class LocalFleet implements AsyncDisposable {
     options: LocalFleetOptions,
     parts: {
       postgres: LocalPostgres | undefined
+      storeUrl: string
       front: FrontDoor
       token: string
       daemons: readonly Daemon[]
-      runners: readonly Member[]
+      runners: readonly FleetRunner[]
+      hold: StartHold
     },
   ) {
     this.#stack = stack
     this.#options = options
     this.#postgres = parts.postgres
+    this.#storeUrl = parts.storeUrl
     this.#front = parts.front
     this.#token = parts.token
     this.#daemons = parts.daemons
     this.#runners = parts.runners
+    this.#hold = parts.hold
     this.#client = new DaemonClient({ url: parts.front.url, token: parts.token })
   }
 
@@ -138,7 +151,7 @@ export class LocalFleet implements AsyncDisposable {
   }
 
   get pids(): Readonly<Record<string, number | null>> {
-    const members = [...this.#daemons.map(({ member }) => member), ...this.#runners]
+    const members = [...this.#daemons, ...this.#runners].map(({ member }) => member)
     return Object.fromEntries(members.map(({ name, pid }) => [name, pid]))
   }
 
@@ -153,6 +166,8 @@ export class LocalFleet implements AsyncDisposable {
         return pause(action.ms)
       case 'restart-database':
         return this.#postgres?.restart()
+      case 'hold-back':
+        return this.#holdBack()
       case 'new-turn':
         return this.#newTurn()
       case 'open-console':
@@ -181,8 +196,7 @@ export class LocalFleet implements AsyncDisposable {
     const runnerNames = new Map(
       runners.map(({ runnerId, url }) => [
         runnerId,
-        this.#runners.find((member) => member.url !== undefined && portIn(member.url)[0] === portIn(url)[0])?.name ??
-          runnerId,
+        this.#runners.find(({ door }) => door?.url === new URL(url).origin)?.member.name ?? runnerId,
       ]),
     )
     return {
@@ -194,11 +208,11 @@ export class LocalFleet implements AsyncDisposable {
         state: stateOf(member, isCut),
         detail: `${sessions.filter(({ owner }) => owner?.name === member.name).length} turns`,
       })),
-      runners: this.#runners.map((member) => ({
+      runners: this.#runners.map(({ member, door }) => ({
         name: member.name,
         pid: member.pid,
         state: stateOf(member, false),
-        detail: member.url ?? '',
+        detail: door?.url ?? '',
       })),
       turns: this.#turns.map((turn, at) => {
         const session = known.get(turn.sessionId)
@@ -218,7 +232,7 @@ export class LocalFleet implements AsyncDisposable {
       if (daemon.isCut) await daemon.toStore.up()
       daemon.isCut = false
     }
-    await Promise.all([...this.#daemons.map(({ member }) => member), ...this.#runners].map((member) => member.start()))
+    await Promise.all([...this.#daemons.map(({ member }) => member), ...this.#runners].map((each) => each.start()))
     const enough = new AbortController()
     const tooLong = pause(END_MS_MAX, undefined, { signal: enough.signal }).then(() => {
       throw new Fault('deadline_exceeded', { error: 'Turns of the fleet did not end within five minutes.' })
@@ -232,7 +246,9 @@ export class LocalFleet implements AsyncDisposable {
       const reading = this.#turns.map(({ sessionId }) =>
         Promise.all(clients.map((client) => eventsAt(client, sessionId))),
       )
-      return check(await Promise.race([Promise.all(reading), tooLong]))
+      const tails = await Promise.race([Promise.all(reading), tooLong])
+      const { problems } = await checkStore({ url: this.#storeUrl })
+      return check(tails, { damaged: problems.length, ...this.#late })
     } finally {
       enough.abort()
     }
@@ -264,6 +280,32 @@ export class LocalFleet implements AsyncDisposable {
     this.#comesBack(member, BACK_MS)
   }
 
+  /** Starts a turn: its command is held back. */
+  async #holdBack(): Promise<void> {
+    await this.#newTurn()
+    const late = await lateCommand({
+      client: this.#client,
+      hold: this.#hold,
+      cut: (name) => this.#cutFor(name),
+      signal: this.#ending.signal,
+    })
+    if (late === undefined || late === 'undelivered') return
+    this.#late.late += 1
+    if (late === 'refused') this.#late.refused += 1
+  }
+
+  async #cutFor(name: string): Promise<() => Promise<void>> {
+    const daemon = this.#daemons.find(({ member }) => member.name === name)
+    if (daemon === undefined || daemon.isCut) return () => Promise.resolve()
+    daemon.isCut = true
+    await daemon.toStore.down()
+    return async () => {
+      if (!daemon.isCut) return // `end` was faster
+      daemon.isCut = false
+      await daemon.toStore.up()
+    }
+  }
+
   async #actOnRunner(what: 'kill-runner' | 'move', which: number): Promise<void> {
     const runner = this.#runners[which - 1]
     if (runner === undefined) return
@@ -273,7 +315,7 @@ export class LocalFleet implements AsyncDisposable {
   }
 
   /** As a service manager would do. */
-  #comesBack(member: Member, afterMs: number): void {
+  #comesBack(member: Pick<Member, 'start'>, afterMs: number): void {
     const back = (async () => {
       await sleep(afterMs, this.#ending.signal)
       await member.start()

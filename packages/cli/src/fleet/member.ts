@@ -8,23 +8,29 @@ import { startArguments } from '../process/self.ts'
 const START_MS_MAX = 60_000
 const STOP_MS_MAX = 10_000
 
+export type MemberOptions = {
+  /** The event that says that it has started. */
+  readonly startsWith: 'listening' | 'joined'
+  readonly onListening?: (url: string) => void
+}
+
 export class Member {
   readonly name: string
-  readonly #args: readonly string[]
+  readonly #args: () => readonly string[]
   readonly #env: Readonly<Record<string, string | undefined>>
-  readonly #startsWith: 'listening' | 'joined'
+  readonly #how: MemberOptions
   #child: ChildProcess | undefined
   #url: string | undefined
   #isFrozen = false
 
-  /** `startsWith`: the event that says that it has started. */
+  /** `args` is asked at each start. */
   constructor(
     name: string,
-    args: readonly string[],
+    args: () => readonly string[],
     env: Readonly<Record<string, string | undefined>>,
-    startsWith: 'listening' | 'joined' = 'listening',
+    how: MemberOptions = { startsWith: 'listening' },
   ) {
-    this.#startsWith = startsWith
+    this.#how = how
     this.name = name
     this.#args = args
     this.#env = env
@@ -52,7 +58,7 @@ export class Member {
     if (this.isRunning) return
     this.#isFrozen = false
     this.#url = undefined
-    const child = spawn(process.execPath, [...startArguments(), ...this.#args], {
+    const child = spawn(process.execPath, [...startArguments(), ...this.#args()], {
       stdio: ['pipe', 'pipe', 'pipe'], // it ends when its standard input does: with us
       env: this.#env,
     })
@@ -70,8 +76,11 @@ export class Member {
       child.once('exit', failed)
       createInterface({ input: child.stdout }).on('line', (line) => {
         const [, event, url] = /^\{"event":"(listening|joined)"(?:.*?"url":"([^"]+)")?/.exec(line) ?? []
-        if (event === 'listening') this.#url = url
-        if (event !== this.#startsWith) return
+        if (event === 'listening' && url !== undefined) {
+          this.#url = url
+          this.#how.onListening?.(url)
+        }
+        if (event !== this.#how.startsWith) return
         clearTimeout(timer)
         resolve()
       })

@@ -1,0 +1,60 @@
+/**
+ * A command that arrives late: its start is held back, the daemon that sent it loses its database, another daemon takes the turn over
+ * and finishes the command. Only then the start arrives at the runner, which must refuse it.
+ */
+import type { DaemonClient } from '@breakfall/client'
+import { isTerminal } from '@breakfall/wire'
+import type { StartHold } from './runner-door.ts'
+
+export type Late = 'refused' | 'ran' | 'undelivered'
+
+type LateParts = {
+  readonly client: DaemonClient
+  readonly hold: StartHold
+  /** Cuts the daemon of that name from the database until the returned function is called. */
+  readonly cut: (daemon: string) => Promise<() => Promise<void>>
+  readonly signal: AbortSignal
+}
+
+const START_MS_MAX = 60_000
+const TAKEOVER_MS_MAX = 120_000
+
+/** Undefined: no command was started, or no other daemon took over in time. */
+export async function lateCommand({ client, hold, cut, signal }: LateParts): Promise<Late | undefined> {
+  const held = await hold.next(AbortSignal.any([signal, AbortSignal.timeout(START_MS_MAX)]))
+  if (held === undefined) return undefined
+  let repair: (() => Promise<void>) | undefined
+  try {
+    const { owner } = await client.session(held.boxId) // a session's own box has its id
+    if (owner != null) repair = await cut(owner.name)
+    const isFinished = await finishedElsewhere(client, held.boxId, signal)
+    const status = await held.deliver()
+    if (!isFinished) return undefined
+    if (status === 0) return 'undelivered' // the runner is gone, too
+    return status < 400 ? 'ran' : 'refused'
+  } catch {
+    await held.deliver() // no daemon answers: the command was only slow
+    return undefined
+  } finally {
+    await repair?.()
+  }
+}
+
+// ---- details ----
+
+/** Whether another daemon took over and got the result of the command. */
+async function finishedElsewhere(client: DaemonClient, sessionId: string, signal: AbortSignal): Promise<boolean> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(TAKEOVER_MS_MAX)])
+  const { lastSeq } = await client.session(sessionId)
+  let isTaken = false
+  try {
+    for await (const event of client.events(sessionId, { after: lastSeq, signal: limit })) {
+      if (event.type === 'taken-over') isTaken = true
+      if (event.type === 'tool-result' && isTaken) return true
+      if (isTerminal(event)) return false
+    }
+  } catch {
+    // No daemon answers any more: nobody took over that we know of.
+  }
+  return false
+}
