@@ -1,69 +1,75 @@
 /** `breakfall fleet` without a person: acceptance cases 47 and 48. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 import { LIMIT } from '../../test/kit/wait.ts'
 import { hasSandbox, Place } from '../breakfall.ts'
-import { shared } from '../shared.ts'
 
-const place = await shared(Promise.resolve(new Place()))
 const level = hasSandbox ? [] : ['--isolation', 'process']
-
-test(
-  '48: a scripted fleet loses a daemon, a runner and its database, and its checker finds nothing wrong',
-  LIMIT,
-  async () => {
-    const { code, json, stderr } = await place.run([
-      'fleet',
-      '--json',
-      '--turns',
-      '4',
-      '--script',
-      'k1 m2 p s3 s3',
-      ...level,
-    ])
-    assert.equal(code, 0, stderr)
-    const result = json.at(-1) ?? {}
-    assert.deepEqual(
-      ['event', 'outcome', 'turns', 'finished', 'effects', 'exact', 'gaps', 'differing'].map((field) => result[field]),
-      ['result', 'finished', 4, 4, 32, 4, 0, 0],
-    )
-    assert.deepEqual(
-      json.filter(({ event }) => event === 'action').map(({ action }) => action),
-      ['kill daemon 1', 'move runner 2', 'restart-database', 'stop daemon 3', 'stop daemon 3'],
-    )
-    assert.deepEqual(place.leftovers(), [])
-  },
-)
 
 /** Others: `breakfall fleet --seed 8 --actions 100`, for as long as you like. */
 const NEMESIS = { seed: 29, actions: 5, turns: 3, steps: 8 }
 
-test(
-  `47: random failures (seed ${NEMESIS.seed}), also a command that arrives late: the checker finds nothing wrong`,
-  LIMIT,
-  async () => {
-    const { seed, actions, turns, steps } = NEMESIS
-    const flags = ['--seed', String(seed), '--actions', String(actions), '--turns', String(turns)]
-    const { code, json, stderr } = await place.run(['fleet', '--json', ...flags, ...level])
-    const { script } = json.find(({ event }) => event === 'seed') ?? {}
-    const words = String(script).split(' ')
-    assert.deepEqual(
-      words.filter((word) => !word.endsWith('ms')),
-      ['m1', 't3', 's2', 'h', 's2'],
-    )
-    const all = turns + words.filter((word) => word === 'h' || word === 'n').length
-    const { takeovers, events, late, refused, ...result } = json.at(-1) ?? {}
-    assert.equal(code, 0, `${String(script)}: ${JSON.stringify(json.at(-1))} ${stderr}`)
-    const exact = { turns: all, finished: all, effects: all * steps, exact: all, gaps: 0, differing: 0, damaged: 0 }
-    assert.deepEqual(result, { event: 'result', outcome: 'finished', ...exact })
-    assert.deepEqual([late, refused], [1, 1], 'the command that was held back until after the takeover')
-    assert.ok(Number(takeovers) >= 1 && Number(events) > 0)
-    assert.deepEqual(place.leftovers(), [])
-  },
-)
+// They mostly wait for leases.
+describe('side by side', { concurrency: true }, () => {
+  test(
+    '48: a scripted fleet loses a daemon, a runner and its database, and its checker finds nothing wrong',
+    LIMIT,
+    async () => {
+      await using place = new Place()
+      const { code, json, stderr } = await place.run([
+        'fleet',
+        '--json',
+        '--turns',
+        '4',
+        '--script',
+        'k1 m2 p s3 s3',
+        ...level,
+      ])
+      assert.equal(code, 0, stderr)
+      const result = json.at(-1) ?? {}
+      assert.deepEqual(
+        ['event', 'outcome', 'turns', 'finished', 'effects', 'exact', 'gaps', 'differing'].map(
+          (field) => result[field],
+        ),
+        ['result', 'finished', 4, 4, 32, 4, 0, 0],
+      )
+      assert.deepEqual(
+        json.filter(({ event }) => event === 'action').map(({ action }) => action),
+        ['kill daemon 1', 'move runner 2', 'restart-database', 'stop daemon 3', 'stop daemon 3'],
+      )
+      assert.deepEqual(place.leftovers(), [])
+    },
+  )
 
-test('a script with a wrong word starts nothing', LIMIT, async () => {
-  const { code, stderr } = await place.run(['fleet', '--script', 'k1 k9', ...level])
-  assert.equal(code, 2)
-  assert.match(stderr, /"k9" is not an action/)
+  test(
+    `47: random failures (seed ${NEMESIS.seed}), also a command that arrives late: the checker finds nothing wrong`,
+    LIMIT,
+    async () => {
+      await using place = new Place()
+      const { seed, actions, turns, steps } = NEMESIS
+      const flags = ['--seed', String(seed), '--actions', String(actions), '--turns', String(turns)]
+      const { code, json, stderr } = await place.run(['fleet', '--json', ...flags, ...level])
+      const { script } = json.find(({ event }) => event === 'seed') ?? {}
+      const words = String(script).split(' ')
+      assert.deepEqual(
+        words.filter((word) => !word.endsWith('ms')),
+        ['m1', 't3', 's2', 'h', 's2'],
+      )
+      const all = turns + words.filter((word) => word === 'h' || word === 'n').length
+      const { takeovers, events, late, refused, ...result } = json.at(-1) ?? {}
+      assert.equal(code, 0, `${String(script)}: ${JSON.stringify(json.at(-1))} ${stderr}`)
+      const exact = { turns: all, finished: all, effects: all * steps, exact: all, gaps: 0, differing: 0, damaged: 0 }
+      assert.deepEqual(result, { event: 'result', outcome: 'finished', ...exact })
+      assert.deepEqual([late, refused], [1, 1], 'the command that was held back until after the takeover')
+      assert.ok(Number(takeovers) >= 1 && Number(events) > 0)
+      assert.deepEqual(place.leftovers(), [])
+    },
+  )
+
+  test('a script with a wrong word starts nothing', LIMIT, async () => {
+    await using place = new Place()
+    const { code, stderr } = await place.run(['fleet', '--script', 'k1 k9', ...level])
+    assert.equal(code, 2)
+    assert.match(stderr, /"k9" is not an action/)
+  })
 })

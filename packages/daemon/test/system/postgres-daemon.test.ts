@@ -3,9 +3,12 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { atEnd } from '../../../../test/kit/folder.ts'
+import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { type Database, newDatabase } from '../../../../test/kit/postgres.ts'
+import pg from 'pg'
 import { LIMIT } from '../../../../test/kit/wait.ts'
+import { openDaemon } from '../conformance/postgres-adapter.ts'
+import { appendOf, claimed } from '../conformance/store-kit.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
@@ -54,3 +57,27 @@ test(
     assert.equal(await second.ended, 0)
   },
 )
+
+test('an append whose row is locked waits for it, and lets the appends of other sessions pass', LIMIT, async (t) => {
+  const store = await openDaemon(database.url, tempFolder(t))
+  atEnd(t, () => store.close())
+  const [locked, other] = [await claimed(store), await claimed(store)]
+  const operator = new pg.Client({ connectionString: database.url })
+  await operator.connect()
+  atEnd(t, () => operator.end())
+  await operator.query('BEGIN')
+  await operator.query('SELECT 1 FROM heads WHERE session_id = $1 FOR UPDATE', [locked.id])
+  const key = { scope: locked.id, key: 'k', requestHash: 'h', receipt: 'r' }
+  const [first, second] = [
+    store.append({ ...appendOf(locked, 0, ['1']), key }), // it goes alone
+    store.append(appendOf(locked, 1, ['2'])), // builds on it
+  ]
+  for (const seq of [0, 1]) await store.append(appendOf(other, seq, [String(seq)]))
+  assert.equal((await store.read(locked.id, 0, 9)).length, 0)
+  await operator.query('COMMIT')
+  await Promise.all([first, second])
+  assert.deepEqual(
+    (await store.read(locked.id, 0, 9)).map(({ body }) => body),
+    ['1', '2'],
+  )
+})

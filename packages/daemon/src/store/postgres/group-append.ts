@@ -7,7 +7,8 @@
  * I3  What such a look finds is believed only after another commit of ours: a commit that waited for its standby when its connection
  *     ended is visible, and a failover can still lose it.
  * I5  A journal that a failover made shorter gets its missing events again, before anything else is appended to it.
- * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail.
+ * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail. One whose row is locked waits, and lets
+ *     the others pass: its lock may be its own first try, which waits for a standby on a connection that was given up.
  */
 import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -18,7 +19,7 @@ import type { Append } from '../store.ts'
 import type { JournalEnd } from './acknowledged.ts'
 import { appendStatement, type Hashed, isAlone } from './append-sql.ts'
 import type { Connection } from './connection.ts'
-import { conflictIn, pgFault, troubleOf } from './pg-fault.ts'
+import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
 import { lost, missedAppends, type Verdict } from './missed-append.ts'
 import type { Restored } from './rewind.ts'
@@ -109,13 +110,16 @@ export class GroupAppend {
   /** At most one append of each session: the next one builds on it. */
   #take(): readonly Waiting[] {
     const taken = new Map<string, Waiting>()
+    const seen = new Set<string>()
     const rest: Waiting[] = []
     let chars = 0
     for (const waiting of this.#waiting) {
       const { append } = waiting
       const isFirst = taken.size === 0
       const isFull = chars > CHARS_MAX || taken.size >= SESSIONS_MAX
-      if (isFull || taken.has(append.sessionId) || (isAlone(append) && !isFirst)) rest.push(waiting)
+      const isLater = seen.has(append.sessionId) // also than one that has to wait
+      seen.add(append.sessionId)
+      if (isFull || isLater || (isAlone(append) && !isFirst)) rest.push(waiting)
       else {
         taken.set(append.sessionId, waiting)
         for (const { body } of append.events) chars += body.length
@@ -158,10 +162,17 @@ export class GroupAppend {
       for (const waiting of batch) await this.#commit([waiting])
       return
     }
+    if (sqlState(error) === LOCK_TIMEOUT) return this.#putBack(only)
     this.#ends.delete(only.append.sessionId)
     const taken = conflictIn(error) === 'keys_pkey'
     const key = only.append.key?.key ?? ''
     only.reject(taken ? new Fault('idempotency_conflict', { errorRaw: `key ${key} is taken` }) : pgFault(error))
+  }
+
+  /** Behind the other sessions, and before the appends that build on it. */
+  #putBack(locked: Waiting): void {
+    const isSame = ({ append }: Waiting): boolean => append.sessionId === locked.append.sessionId
+    this.#waiting = [...this.#waiting.filter((waiting) => !isSame(waiting)), locked, ...this.#waiting.filter(isSame)]
   }
 
   async #hashed(batch: readonly Waiting[]): Promise<readonly Hashed[]> {
@@ -244,6 +255,7 @@ export class GroupAppend {
 // ---- details ----
 
 const ENDS_MAX = 100_000
+const LOCK_TIMEOUT = '55P03'
 const AGAIN_MAX = 5
 
 const HASHES = `
