@@ -101,7 +101,10 @@ test('three imports at once bring a session once, and a wrong head is found', as
   await exportStore({ stateDir }, (line) => Promise.resolve(void lines.push(line)))
   const { url } = database
   const all = await Promise.all([1, 2, 3].map(() => importStore({ url }, from(lines))))
-  assert.deepEqual(all.map(({ sessions }) => sessions).toSorted(), [0, 0, 1])
+  assert.equal(
+    all.reduce((sum, { sessions }) => sum + sessions, 0),
+    1,
+  )
   const isNamed = async (): Promise<boolean> => (await checkStore({ url })).problems.join().includes(session.id)
   assert.equal(await isNamed(), false)
   await database.query(`UPDATE heads SET head = '\\x00' WHERE session_id = $1`, [session.id])
@@ -109,13 +112,14 @@ test('three imports at once bring a session once, and a wrong head is found', as
 })
 
 test('migrations at once wait for each other, and all of them succeed', async (t) => {
-  const { url, query, close } = await newDatabase()
-  atEnd(t, close)
+  const old = await newDatabase()
+  atEnd(t, () => old.close())
+  const { url } = old
   await migrateStore(url)
-  await query('DROP TABLE faults')
-  await query('UPDATE fleet SET schema = 1')
+  await old.query('DROP TABLE faults')
+  await old.query('UPDATE fleet SET schema = 1')
   const all = await Promise.all([1, 2, 3, 4].map(() => migrateStore(url)))
   assert.ok(all.every(({ schema }) => schema === 2))
-  assert.deepEqual(await query('SELECT schema, schema_min FROM fleet'), [{ schema: 2, schema_min: 1 }])
-  assert.deepEqual(await query('SELECT * FROM faults'), [])
+  assert.deepEqual(await old.query('SELECT schema, schema_min FROM fleet'), [{ schema: 2, schema_min: 1 }])
+  assert.deepEqual(await old.query('SELECT * FROM faults'), [])
 })
