@@ -129,11 +129,12 @@ test('a token with scope=read may read, and any other request is forbidden; an a
   assert.equal(await raw(url, { authorization, host: 'other.example.com' }), 403)
 })
 
-/** Schemas that allow anything, which a generator turns into `unknown`. Further fields of a record may be anything. */
+/** Schemas that allow anything, which a generator turns into `unknown`. Only a record without known fields may hold anything: arguments of a tool. */
 function emptySchemas(node: unknown, path = ''): readonly string[] {
   if (typeof node !== 'object' || node === null) return []
   return Object.entries(node).flatMap(([key, value]: [string, unknown]) => {
-    const isSchema = path.endsWith('/properties') || key === 'schema' || key === 'items'
+    const isIndex = key === 'additionalProperties' && 'properties' in node
+    const isSchema = path.endsWith('/properties') || key === 'schema' || key === 'items' || isIndex
     const isEmpty = isSchema && typeof value === 'object' && value !== null && !hasWords(value)
     return [...(isEmpty ? [`${path}/${key}`] : []), ...emptySchemas(value, `${path}/${key}`)]
   })
@@ -144,7 +145,8 @@ const hasWords = (schema: object): boolean => Object.keys(schema).some((key) => 
 test('every body, answer and event of the API has a type: a generator of types yields no unknown', async (t) => {
   const { api } = await rig(t, talk)
   const { json } = await api.call<{ paths: object }>('GET', '/v1/openapi.json')
-  assert.deepEqual(emptySchemas({ a: { properties: { b: {}, c: { type: 'string' } } } }), ['/a/properties/b'])
+  const wrong = { a: { properties: { b: {}, c: { type: 'string' } }, additionalProperties: {} } }
+  assert.deepEqual(emptySchemas(wrong), ['/a/properties/b', '/a/additionalProperties'])
   assert.deepEqual(emptySchemas(json), [])
 })
 

@@ -108,12 +108,18 @@ function eventStreamSchema({ sse }: SseAnswer): object {
   return { description: 'One event of the stream', oneOf: Object.entries(sse).map(([name, data]) => event(name, data)) }
 }
 
+const isAny = (schema: unknown): boolean =>
+  typeof schema === 'object' && schema !== null && Object.keys(schema).length === 0
+
 function jsonSchema(schema: z.ZodType): object {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
     unrepresentable: 'any',
     io: 'input',
     override: ({ jsonSchema: made }) => {
       delete made.readOnly // a TypeScript matter: our lists are immutable
+      // More fields are allowed without this word as well; with it, generators give every type an index of `unknown`.
+      if (isAny(made.additionalProperties) && Object.keys(made.properties ?? {}).length > 0)
+        delete made.additionalProperties
     },
   })
   return rest
