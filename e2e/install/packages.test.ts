@@ -1,8 +1,7 @@
 /** Everything that can be installed, proven from packed files in a project outside the checkout. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import {
-  cpSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -13,7 +12,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { after, before, describe, test } from 'node:test'
 import { removeFolder } from '../../test/kit/folder.ts'
 import { Program } from '../../test/kit/program.ts'
 import { say, startScriptedModel } from '../answers.ts'
@@ -29,7 +29,7 @@ import {
   oldNode,
   pack,
   type Packed,
-  succeed,
+  succeeds,
 } from './project.ts'
 import { root } from '../../test/sources.ts'
 
@@ -40,11 +40,17 @@ const project = join(place, 'project')
 const launcher = join(project, 'node_modules/breakfall/bin/breakfall.mjs')
 let packed: readonly Packed[] = []
 
+/** The examples of the READMEs, by the name of their file. */
+const examples = new Map(
+  LIBRARIES.flatMap((name) => examplesIn(name).map((code, at) => [`example-${name}-${at}.ts`, code] as const)),
+)
+
 before(() => {
   build(built)
   packed = pack(built, files)
   install(project, files, packed)
   addNodeTypes(project)
+  for (const [file, code] of examples) writeFileSync(join(project, file), code)
 })
 after(() => removeFolder(place))
 
@@ -119,18 +125,6 @@ test('a README leads only to files of its package, and names pages of the reposi
   }
 })
 
-test('npm accepts @breakfall/model beside the OpenTelemetry SDKs 2.x and 3.x, and refuses an API that it does not know', () => {
-  const { name = '', version = '', peerDependencies = {} } = installedManifest('@opentelemetry/sdk-trace')
-  const sdks = {
-    old: { name: '@opentelemetry/sdk-trace-node', version: '2.12.0', peers: { [API]: '>=1.0.0 <1.10.0' } },
-    new: { name, version, peers: peerDependencies },
-  }
-  assert.deepEqual(apiProblems('1.9.0', sdks.old), []) // O2
-  assert.deepEqual(apiProblems(installedManifest(API).version ?? '', sdks.new), [])
-  assert.equal(apiProblems('1.10.0', sdks.old).length, 1, 'npm would find a wrong pair')
-  for (const api of ['1.8.0', '2.0.0']) assert.equal(apiProblems(api).length, 1, api)
-})
-
 test('breakfall is smaller than 3 MB packed, and @breakfall/model smaller than 150 kB', () => {
   assert.ok(packageOf('breakfall').size <= 3_000_000, `${packageOf('breakfall').size}`)
   assert.ok(packageOf('@breakfall/model').size <= 150_000, `${packageOf('@breakfall/model').size}`)
@@ -145,122 +139,145 @@ test('nothing in the packages refers to a TypeScript file, a private package or 
   }
 })
 
-test('ES modules import every entry point, and CommonJS requires it, on Node 24 and on the oldest supported Node', (t) => {
-  const imports = specifiers().map((name, at) => `import * as m${at} from '${name}'`)
-  const requires = specifiers().map((name) => `require('${name}')`)
-  writeFileSync(join(project, 'imports.mjs'), imports.join('\n'))
-  writeFileSync(join(project, 'requires.cjs'), requires.join('\n'))
-  for (const node of nodes(t)) for (const file of ['imports.mjs', 'requires.cjs']) succeed(node, [file], project)
-})
-
-test('the README of every library has an example, and each runs on Node 24 and on the oldest supported Node', async (t) => {
-  const model = await startScriptedModel()
-  t.after(() => model.close())
-  model.script('any', [say('Hello.'), say('Hello.')])
-  await using home = new Place({}, launcher)
-  await using daemon = home.start(['up', '--json', '--port', '0'], modelAt(model.url))
-  const { url, tokenFile } = await daemon.listening()
-  const names = LIBRARIES.flatMap((name) => {
-    const examples = examplesIn(name)
-    assert.ok(examples.length > 0, `packages/${name}/README.md has an example`)
-    return examples.map((code, at) => {
-      writeFileSync(join(project, `example-${name}-${at}.ts`), code)
-      return `example-${name}-${at}.ts`
-    })
-  })
-  // One after the other in one process: a Node that starts for each would take most of the time.
-  const lines = names.map((name) => `console.log('== ${name}')\nawait import('./${name}')`)
-  writeFileSync(join(project, 'examples.mjs'), lines.join('\n'))
-  for (const node of nodes(t)) {
-    await using program = new Program(node, ['examples.mjs', String(url), String(tokenFile)], { cwd: project })
-    const { code, lines: printed, stderr } = await program.ended
-    assert.equal(code, 0, `${printed.findLast((line) => line.startsWith('== '))} on ${node}: ${stderr}`)
-    const silent = names.filter((name) => printed[printed.indexOf(`== ${name}`) + 1]?.startsWith('== ') !== false)
-    assert.deepEqual(silent, [], 'each prints something')
-  }
-})
-
-test('the types are right with bundler and with nodenext resolution, strict and without skipLibCheck', () => {
-  writeFileSync(
-    join(project, 'all.ts'),
-    specifiers()
-      .map((name, at) => `export * as m${at} from '${name}'`)
-      .join('\n'),
-  )
-  const common = {
-    strict: true,
-    skipLibCheck: false,
-    noEmit: true,
-    target: 'es2024',
-    types: ['node'],
-    exactOptionalPropertyTypes: true,
-  }
-  for (const [module, moduleResolution] of [
-    ['nodenext', 'nodenext'],
-    ['esnext', 'bundler'],
-  ]) {
-    const config = {
-      compilerOptions: { ...common, module, moduleResolution },
-      files: globSync('{all,example-*}.ts', { cwd: project }),
-    }
-    writeFileSync(join(project, `tsconfig.${moduleResolution}.json`), JSON.stringify(config))
-    succeed(
-      join(root, 'node_modules/.bin/tsc'),
-      ['--singleThreaded', '-p', `tsconfig.${moduleResolution}.json`],
-      project,
+/** None of them changes the project, so two run at a time. */
+describe('installed', { concurrency: 2 }, () => {
+  test('npm accepts @breakfall/model beside the OpenTelemetry SDKs 2.x and 3.x, and refuses an API that it does not know', async () => {
+    const { name = '', version = '', peerDependencies = {} } = installedManifest('@opentelemetry/sdk-trace')
+    const old = { name: '@opentelemetry/sdk-trace-node', version: '2.12.0', peers: { [API]: '>=1.0.0 <1.10.0' } }
+    const recent = { name, version, peers: peerDependencies }
+    const [withOld, withRecent, ...refused] = await Promise.all([
+      apiProblems('1.9.0', old), // O2
+      apiProblems(installedManifest(API).version ?? '', recent),
+      apiProblems('1.10.0', old), // npm would find a wrong pair
+      apiProblems('1.8.0'),
+      apiProblems('2.0.0'),
+    ])
+    assert.deepEqual([withOld, withRecent], [[], []])
+    assert.deepEqual(
+      refused.map((problems) => problems.length),
+      [1, 1, 1],
     )
-  }
+  })
+
+  test('ES modules import every entry point, and CommonJS requires it, on Node 24 and on the oldest supported Node', async (t) => {
+    const imports = specifiers().map((name, at) => `import * as m${at} from '${name}'`)
+    const requires = specifiers().map((name) => `require('${name}')`)
+    writeFileSync(join(project, 'imports.mjs'), imports.join('\n'))
+    writeFileSync(join(project, 'requires.cjs'), requires.join('\n'))
+    const starts = nodes(t).flatMap((node) => ['imports.mjs', 'requires.cjs'].map((file) => [node, file] as const))
+    await Promise.all(starts.map(([node, file]) => succeeds(node, [file], project)))
+  })
+
+  test('the README of every library has an example, and each runs on Node 24 and on the oldest supported Node', async (t) => {
+    for (const name of LIBRARIES)
+      assert.ok(examples.has(`example-${name}-0.ts`), `packages/${name}/README.md has an example`)
+    const model = await startScriptedModel()
+    t.after(() => model.close())
+    model.script('any', [say('Hello.'), say('Hello.')])
+    await using home = new Place({}, launcher)
+    await using daemon = home.start(['up', '--json', '--port', '0'], modelAt(model.url))
+    const { url, tokenFile } = await daemon.listening()
+    const names = [...examples.keys()]
+    // One after the other in one process: a Node that starts for each would take most of the time.
+    const lines = names.map((name) => `console.log('== ${name}')\nawait import('./${name}')`)
+    writeFileSync(join(project, 'examples.mjs'), lines.join('\n'))
+    const runs = nodes(t).map(async (node) => {
+      await using program = new Program(node, ['examples.mjs', String(url), String(tokenFile)], { cwd: project })
+      const { code, lines: printed, stderr } = await program.ended
+      assert.equal(code, 0, `${printed.findLast((line) => line.startsWith('== '))} on ${node}: ${stderr}`)
+      const silent = names.filter((name) => printed[printed.indexOf(`== ${name}`) + 1]?.startsWith('== ') !== false)
+      assert.deepEqual(silent, [], 'each prints something')
+    })
+    await Promise.all(runs)
+  })
+
+  test('the types are right with bundler and with nodenext resolution, strict and without skipLibCheck', async () => {
+    writeFileSync(
+      join(project, 'all.ts'),
+      specifiers()
+        .map((name, at) => `export * as m${at} from '${name}'`)
+        .join('\n'),
+    )
+    const common = {
+      strict: true,
+      skipLibCheck: false,
+      noEmit: true,
+      target: 'es2024',
+      types: ['node'],
+      exactOptionalPropertyTypes: true,
+    }
+    for (const [module, moduleResolution] of [
+      ['nodenext', 'nodenext'],
+      ['esnext', 'bundler'],
+    ]) {
+      const config = {
+        compilerOptions: { ...common, module, moduleResolution },
+        files: ['all.ts', ...examples.keys()],
+      }
+      writeFileSync(join(project, `tsconfig.${moduleResolution}.json`), JSON.stringify(config))
+      await succeeds(
+        join(root, 'node_modules/.bin/tsc'),
+        ['--singleThreaded', '-p', `tsconfig.${moduleResolution}.json`],
+        project,
+      )
+    }
+  })
+
+  test('up answers and demo shows its page until SIGTERM ends them', async () => {
+    await using home = new Place({}, launcher)
+    await using daemon = home.start(['up', '--json', '--port', '0', ...isolation])
+    await using demo = home.start(['demo', '--print', '--json', ...isolation], { TMPDIR: home.home })
+    const health = await fetch(`${String((await daemon.listening())['url'])}/v1/health`)
+    assert.equal(health.status, 200, await health.text())
+    await demo.listening()
+    const shown = await demo.seen(({ event }) => event === 'console')
+    const page = await fetch(String(shown['url']))
+    assert.equal(page.status, 200)
+    assert.match(await page.text(), /<!doctype html>/i)
+    for (const program of [daemon, demo]) {
+      const { code, signal, stderr } = await program.stop()
+      assert.deepEqual({ code, signal }, { code: 0, signal: null }, stderr)
+    }
+  })
+
+  test('run --rehearsal, gateway and explain work from packed files', async (t) => {
+    const model = await startScriptedModel()
+    t.after(() => model.close())
+    model.script('relayed', [say('Through.')])
+    await using home = new Place({}, launcher)
+    const rehearsal = await home.start(['run', '--rehearsal', '--json', ...isolation]).ended
+    assert.equal(rehearsal.code, 0, `${rehearsal.stderr}${rehearsal.lines.at(-1)}`)
+    await using gateway = home.start(['gateway', '--upstream', model.url, '--port', '0', '--json'])
+    const served = await gateway.listening()
+    const question = { model: 'relayed', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+    const relayed = await fetch(`${String(served['url'])}/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(question),
+    })
+    assert.match(await relayed.text(), /Through\./)
+    await gateway.stop()
+    const explained = await home.start(['explain', '--json', 'read ECONNRESET']).ended
+    assert.equal(explained.code, 0, explained.stderr)
+  })
 })
 
-test('up answers and demo shows its page until SIGTERM ends them', async () => {
-  await using home = new Place({}, launcher)
-  await using daemon = home.start(['up', '--json', '--port', '0', ...isolation])
-  await using demo = home.start(['demo', '--print', '--json', ...isolation], { TMPDIR: home.home })
-  const health = await fetch(`${String((await daemon.listening())['url'])}/v1/health`)
-  assert.equal(health.status, 200, await health.text())
-  await demo.listening()
-  const shown = await demo.seen(({ event }) => event === 'console')
-  const page = await fetch(String(shown['url']))
-  assert.equal(page.status, 200)
-  assert.match(await page.text(), /<!doctype html>/i)
-  for (const program of [daemon, demo]) {
-    const { code, signal, stderr } = await program.stop()
-    assert.deepEqual({ code, signal }, { code: 0, signal: null }, stderr)
-  }
-})
-
-test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over an upgrade, and removes its state by npx', async (t) => {
+test('breakfall runs a turn, keeps the session over an upgrade, and removes its state by npx', async (t) => {
   const model = await startScriptedModel()
   t.after(() => model.close())
   model.script('any', [say('First.'), say('Second.')])
-  model.script('relayed', [say('Through.')])
   const env = modelAt(model.url)
   await using home = new Place({}, launcher)
 
-  const demo = await home.start(['run', '--rehearsal', '--json', ...isolation]).ended
-  assert.equal(demo.code, 0, `${demo.stderr}${demo.lines.at(-1)}`)
   const first = await home.start(['run', 'say something', '--json', ...isolation], env).ended
   assert.equal(first.code, 0, first.stderr)
-  await using gateway = home.start(['gateway', '--upstream', model.url, '--port', '0', '--json'])
-  const served = await gateway.listening()
-  const question = { model: 'relayed', stream: true, messages: [{ role: 'user', content: 'hi' }] }
-  const relayed = await fetch(`${String(served['url'])}/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(question),
-  })
-  assert.match(await relayed.text(), /Through\./)
-  await gateway.stop()
-  const explained = await home.start(['explain', '--json', 'read ECONNRESET']).ended
-  assert.equal(explained.code, 0, explained.stderr)
 
-  const later = join(place, 'later')
-  cpSync(built, later, { recursive: true })
-  for (const file of globSync('*/package.json', { cwd: later })) {
-    const text = readFileSync(join(later, file), 'utf8')
-    writeFileSync(join(later, file), text.replaceAll('"0.1.0"', '"0.1.1"'))
+  for (const file of globSync('*/package.json', { cwd: built })) {
+    const text = readFileSync(join(built, file), 'utf8')
+    writeFileSync(join(built, file), text.replaceAll('"0.1.0"', '"0.1.1"'))
   }
-  install(project, join(place, 'later-files'), pack(later, join(place, 'later-files')))
+  const later = join(place, 'later')
+  install(project, later, pack(built, later))
   assert.deepEqual((await home.start(['--version']).ended).lines, ['0.1.1'])
   const second = await home.start(['run', '--continue', 'and more', '--json', ...isolation], env).ended
   assert.equal(second.code, 0, second.stderr)
@@ -268,6 +285,9 @@ test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over 
   const sessions = (await home.start(['sessions', '--json']).ended).json.filter((line) => 'id' in line)
   assert.equal(sessions.length, 1, 'the second turn continued the first session')
 
+  const refused = await home.start(['uninstall', '--state-dir', home.stateDir]).ended
+  assert.equal(refused.code, 2, refused.stderr)
+  assert.equal(existsSync(home.stateDir), true)
   npm(['uninstall', '--no-audit', '--no-fund', '--loglevel=error', ...packed.map(({ name }) => name)], project)
   assert.equal(existsSync(launcher), false)
   assert.deepEqual(
@@ -276,13 +296,9 @@ test('breakfall runs its demo and a turn, serves a gateway, keeps sessions over 
     'uninstalling leaves only the state folder',
   )
   // What is left is removed by a command that is not installed, and without the optional dependencies.
-  const remove = (...flags: readonly string[]) => withNpx(['uninstall', '--state-dir', home.stateDir, ...flags])
-  const refused = remove()
-  if (refused === undefined) return t.skip('no registry')
-  assert.equal(refused.status, 2, refused.stderr)
-  assert.equal(existsSync(home.stateDir), true)
-  const removed = remove('--yes')
-  assert.equal(removed?.status, 0, removed?.stderr)
+  const removed = withNpx(['uninstall', '--state-dir', home.stateDir, '--yes'])
+  if (removed === undefined) return t.skip('no registry')
+  assert.equal(removed.status, 0, removed.stderr)
   assert.equal(existsSync(home.stateDir), false)
 })
 
@@ -295,7 +311,10 @@ const installedManifest = (name: string): Manifest =>
   JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8'))
 
 /** What npm says about a project with this version of OpenTelemetry's API, our model client and perhaps an SDK. Needs no network. */
-function apiProblems(version: string, sdk?: { name: string; version: string; peers: object }): readonly string[] {
+async function apiProblems(
+  version: string,
+  sdk?: { name: string; version: string; peers: object },
+): Promise<readonly string[]> {
   const folder = mkdtempSync(join(place, 'peers-'))
   const { name, peerDependencies, peerDependenciesMeta } = manifestOf('model')
   const manifests = [
@@ -311,8 +330,9 @@ function apiProblems(version: string, sdk?: { name: string; version: string; pee
   const dependencies = Object.fromEntries(manifests.map((manifest) => [manifest.name, '*']))
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, dependencies }))
   const env = { ...process.env, npm_config_workspace: '' }
-  const { stdout, stderr } = spawnSync('npm', ['ls', '--all', '--json'], { cwd: folder, encoding: 'utf8', env })
-  assert.match(stdout, /"dependencies"/, stderr)
+  const listing = promisify(execFile)('npm', ['ls', '--all', '--json'], { cwd: folder, env })
+  const { stdout } = await listing.catch((error: { stdout: string }) => error) // npm fails if it finds problems
+  assert.match(stdout, /"dependencies"/)
   const listed: { problems?: readonly string[] } = JSON.parse(stdout)
   return listed.problems ?? []
 }

@@ -18,6 +18,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Program } from '../../test/kit/program.ts'
 import { root } from '../../test/sources.ts'
 
 export const LIBRARIES = ['chaos', 'client', 'faults', 'gateway', 'mcp', 'model', 'runner', 'supervisor', 'wire']
@@ -108,7 +109,16 @@ export function examplesIn(name: string): readonly string[] {
   return Array.from(text.matchAll(/^```ts\n([\s\S]*?)^```/gm), ([, code = '']) => code)
 }
 
-export function succeed(
+/** Runs a command in `cwd`, beside others. */
+export async function succeeds(command: string, args: readonly string[], cwd: string): Promise<void> {
+  await using program = new Program(command, args, { cwd })
+  const { code, lines, stderr } = await program.ended
+  assert.equal(code, 0, `${command} ${args.slice(0, 4).join(' ')}: ${stderr}\n${lines.join('\n')}`)
+}
+
+// ---- details ----
+
+function succeed(
   command: string,
   args: readonly string[],
   cwd: string,
@@ -128,8 +138,6 @@ export function succeed(
   )
   return done.stdout
 }
-
-// ---- details ----
 
 type Entry = { version?: string; dev?: boolean; link?: boolean; resolved?: string }
 
