@@ -51,6 +51,26 @@ test('a frame matches only if it is valid JSON that differs in the text alone', 
   )
 })
 
+test('a run is the frames that match one by one, up to the first that does not', () => {
+  const frame = (text: string): string => `{"delta":{"content":${JSON.stringify(text)}},"f":null}`
+  const texts = fc.array(fc.oneof({ weight: 5, arbitrary: fc.stringMatching(/^[a-z ]{1,20}$/) }, content))
+  fc.assert(
+    fc.property(texts, fc.constantFrom('data: ', 'event: e\ndata: '), fc.nat(40), (all, head, cut) => {
+      const template = new ChunkTemplate()
+      assert.equal(template.learn(frame('x'), 'content', 'x', head), true)
+      const events = all.map((text) => `${head}${frame(text)}\n\n`)
+      const stream = `: c\n\n${events.join('')}`.slice(0, -cut || undefined)
+      const run = template.run(stream, 5)
+      let [to, count] = [5, 0]
+      const isWhole = (): boolean => stream.startsWith(events[count] ?? 'none', to)
+      while (isWhole() && template.match(frame(all[count] ?? '')) !== undefined) to += events[count++]?.length ?? 0
+      const expected = count === 0 ? undefined : { text: all.slice(0, count).join(''), events: count, to }
+      assert.deepEqual(run, expected)
+    }),
+    { numRuns: 1_000 },
+  )
+})
+
 test('a frame that has the key twice is not learnt', () => {
   const template = new ChunkTemplate()
   assert.equal(template.learn('{"content":"x","delta":{"content":"x"}}', 'content', 'x'), false)

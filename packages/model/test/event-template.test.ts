@@ -72,6 +72,42 @@ test('plain text with the next number is matched', () => {
   assert.deepEqual(template.match(JSON.stringify(next)), next)
 })
 
+test('a run is the events that match one by one and have the next number', () => {
+  const numbers = fc.array(fc.oneof({ weight: 9, arbitrary: fc.constant(1) }, fc.nat(2)))
+  fc.assert(
+    fc.property(numbers, fc.array(text), fc.boolean(), (steps, odd, isNumbered) => {
+      let number = 7
+      const event = (delta: string): Record<string, unknown> => ({
+        type: 't',
+        ...(isNumbered ? { sequence_number: number } : {}),
+        delta,
+        obfuscation: 'ab',
+      })
+      const head = 'event: t\ndata: '
+      const template = new EventTemplate()
+      template.learn(JSON.stringify(event('x')), event('x'), KEYS, head)
+      const all = steps.map((step, index) => {
+        number += step
+        return event(index % 5 === 4 ? (odd[index] ?? 'even') : `w${index}`)
+      })
+      const stream = all.map((one) => `${head}${JSON.stringify(one)}\n\n`).join('')
+      const isLast = (one: Record<string, unknown>, index: number): boolean => {
+        const before = all[index - 1]?.['sequence_number']
+        const isNext = index === 0 || !isNumbered || one['sequence_number'] === Number(before) + 1
+        return template.match(JSON.stringify(one)) === undefined || !isNext
+      }
+      const found = all.findIndex(isLast)
+      const matched = found === -1 ? all : all.slice(0, found)
+      const run = template.run(stream, 0, 'delta')
+      assert.equal(run?.events ?? 0, matched.length)
+      if (run === undefined) return
+      assert.deepEqual(run.event, { ...matched[0], delta: matched.map(({ delta }) => delta).join('') })
+      assert.equal(run.to, matched.map((one) => `${head}${JSON.stringify(one)}\n\n`).join('').length)
+    }),
+    { numRuns: 1_000 },
+  )
+})
+
 test('an event whose value cannot be found for certain is not learnt', () => {
   const template = new EventTemplate()
   const twice = { delta: 'x', part: { delta: 'x' } }

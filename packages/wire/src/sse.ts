@@ -6,11 +6,22 @@
  */
 import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
+import { type PlainEventHandler, readPlainEvents } from './plain-events.ts'
 
 export type SseFrame = {
   readonly event?: string | undefined
   readonly id?: string | undefined
   readonly data: string
+  /** Where the decoder read it, if it is there in the very form in which it would be encoded. */
+  readonly source?: SseSource | undefined
+}
+
+/** A piece of a text, and how many events it is. */
+export type SseSource = {
+  readonly text: string
+  readonly from: number
+  readonly to: number
+  readonly events: number
 }
 
 /** Encodes one event. Line breaks in the data become several `data:` lines, as the format requires. */
@@ -32,6 +43,8 @@ export function encodeSseComment(comment: string): string {
 export type SseDecoderOptions = {
   readonly onEvent: (frame: SseFrame) => void
   readonly onComment?: ((comment: string) => void) | undefined
+  /** Called with a text and where an event begins in it. May read events itself, and returns where it stopped. */
+  readonly onRun?: ((text: string, from: number) => number) | undefined
   /** Longest unfinished event that is buffered. */
   readonly bufferCharsMax?: number | undefined
 }
@@ -39,14 +52,16 @@ export type SseDecoderOptions = {
 export const SSE_BUFFER_CHARS_MAX = 16 * 1024 * 1024
 
 export class SseDecoder {
-  #parser: EventSourceParser
-  #text = new TextDecoder()
+  readonly #handler: PlainEventHandler
+  readonly #parser: EventSourceParser
+  readonly #text = new TextDecoder()
   #tail = ''
   #overflow: ReportedFault | undefined
 
   constructor(options: SseDecoderOptions) {
     const bufferCharsMax = options.bufferCharsMax ?? SSE_BUFFER_CHARS_MAX
     const { onEvent, onComment } = options
+    this.#handler = options
     this.#parser = createParser({
       onEvent,
       maxBufferSize: bufferCharsMax,
@@ -70,7 +85,16 @@ export class SseDecoder {
     this.#throwOverflow()
     const text = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
     if (text === '') return
-    this.#tail = text.length >= TAIL_CHARS ? text.slice(-TAIL_CHARS) : (this.#tail + text).slice(-TAIL_CHARS)
+    const tail = this.#tail
+    this.#tail = text.length >= TAIL_CHARS ? text.slice(-TAIL_CHARS) : (tail + text).slice(-TAIL_CHARS)
+    if (text.includes('\r')) return this.#parse(text)
+    const start = eventStart(text, tail)
+    this.#parse(text.slice(0, start))
+    this.#parse(text.slice(readPlainEvents(text, start, this.#handler)))
+  }
+
+  #parse(text: string): void {
+    if (text === '') return
     this.#parser.feed(text)
     this.#throwOverflow()
   }
@@ -88,5 +112,13 @@ export class SseDecoder {
 // ---- details ----
 
 const TAIL_CHARS = 4
+
+/** Where the first event begins that begins in this text. `tail`: the end of the text before it. */
+function eventStart(text: string, tail: string): number {
+  if (tail === '' || tail.endsWith('\n\n')) return 0
+  if (tail.endsWith('\n') && text.startsWith('\n')) return 1
+  const end = text.indexOf('\n\n')
+  return end === -1 ? text.length : end + 2
+}
 
 const oneLine = (text: string): string => text.replace(/[\r\n\0]+/g, ' ')

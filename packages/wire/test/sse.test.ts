@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
+import { createParser } from 'eventsource-parser'
 import fc from 'fast-check'
 import { encodeSse, SseDecoder, type SseFrame } from '../src/index.ts'
 import { encodeSseComment } from '../src/sse.ts'
@@ -91,4 +92,47 @@ test('no field can break out of its line', () => {
     decodeAll([text]).frames.map((f) => f.data),
     ['x'],
   )
+})
+
+test('plain events are read as the whole format would be, wherever they are and wherever the text is cut', () => {
+  const pieces = ['data: x', 'data:y', 'data: ', 'event: e', 'event:f', 'event: ', 'id: 7', ': c', 'odd', '', '', '']
+  const ends = fc.constantFrom('\n', '\n', '\n', '\n', '\r\n', '\r')
+  const lines = fc.array(fc.tuple(fc.constantFrom(...pieces), ends), { maxLength: 30 })
+  fc.assert(
+    fc.property(lines, fc.boolean(), fc.array(fc.nat(), { maxLength: 8 }), (made, isPlain, cuts) => {
+      const text = made.map(([line, end]) => line + (isPlain ? '\n' : end)).join('')
+      const at = [...new Set(cuts.map((cut) => cut % (text.length + 1)))].sort((a, b) => a - b)
+      const chunks = [0, ...at].map((from, i) => text.slice(from, at[i] ?? text.length))
+      const expected: SseFrame[] = []
+      const expectedComments: string[] = []
+      const parser = createParser({
+        onEvent: (frame) => expected.push(frame),
+        onComment: (comment) => expectedComments.push(comment),
+      })
+      for (const chunk of chunks) parser.feed(chunk)
+      const { frames, comments } = decodeAll(chunks)
+      const plain = (f: SseFrame): object => ({ event: f.event, id: f.id, data: f.data })
+      assert.deepEqual(frames.map(plain), expected.map(plain))
+      assert.deepEqual(comments, expectedComments)
+      for (const { source, ...frame } of frames)
+        if (source !== undefined) assert.equal(source.text.slice(source.from, source.to), encodeSse(frame))
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('whoever reads events itself is asked at each event, and the rest follows', () => {
+  const asked: string[] = []
+  const frames: string[] = []
+  const decoder = new SseDecoder({
+    onEvent: ({ data }) => frames.push(data),
+    onRun: (text, from) => {
+      asked.push(text.slice(from))
+      return text.startsWith('data: mine\n\n', from) ? from + 'data: mine\n\n'.length : from
+    },
+  })
+  decoder.push('data: mine\n\ndata: a\n\ndata: mi')
+  decoder.push('ne\n\ndata: mine\n\n: c\n\ndata: mine\n\n')
+  assert.deepEqual(frames, ['a', 'mine', 'mine'], 'an event that is cut, or after another form, is not offered')
+  assert.equal(asked.length, 3)
 })

@@ -6,9 +6,16 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, numberOr, objectOr, objectsIn, stringOr } from '../json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
-import type { DecoderOptions } from './dialect.ts'
+import { type DecoderOptions, frameHead } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
-import { type AnswerDecoder, type Part, type PartHandler, ReadAnswer, type TextPart } from './read-answer.ts'
+import {
+  type AnswerDecoder,
+  type FrameRun,
+  type Part,
+  type PartHandler,
+  ReadAnswer,
+  type TextPart,
+} from './read-answer.ts'
 
 export class AnthropicMessagesDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
@@ -43,7 +50,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
         break
       case 'content_block_delta':
         this.#delta(numberOr(index), objectOr(delta))
-        this.#learn(frame.data, this.#blocks.get(numberOr(index)), objectOr(delta))
+        this.#learn(frame, this.#blocks.get(numberOr(index)), objectOr(delta))
         break
       case 'message_delta': {
         this.#usage(json['usage'])
@@ -59,6 +66,14 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       default:
         if (isInBandError(json)) throw inBandFault(json) // llama.cpp: OpenAI's shape on this route too
     }
+  }
+
+  run(text: string, from: number): FrameRun | undefined {
+    if (this.#templatePart === undefined) return undefined
+    const run = this.#template.run(text, from)
+    this.json = undefined
+    if (run !== undefined) this.answer.growText(this.#templatePart, run.text)
+    return run
   }
 
   whole(json: JsonObject): void {
@@ -78,12 +93,12 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
   // ---- details ----
 
   /** Events after this one may be the same but for their text. */
-  #learn(data: string, part: Part | undefined, delta: JsonObject): void {
+  #learn(frame: SseFrame, part: Part | undefined, delta: JsonObject): void {
     if (this.#options.everyJson || part === undefined || part.kind === 'tool') return
     const key = part.kind === 'text' ? 'text' : 'thinking'
     const text = delta[key]
-    if (typeof text !== 'string' || text === '' || !this.#template.learn(data, key, text)) return
-    this.#templatePart = part
+    if (typeof text !== 'string' || text === '') return
+    if (this.#template.learn(frame.data, key, text, frameHead(frame))) this.#templatePart = part
   }
 
   #start(index: number, block: JsonObject): void {

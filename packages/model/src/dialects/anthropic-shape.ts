@@ -28,12 +28,12 @@ export class AnthropicShape implements ClientShape {
     if (json?.['type'] === 'content_block_start') this.#skipped.set(indexOf(json), blockType(json))
   }
 
-  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string {
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
     switch (json?.['type']) {
       case 'message_start': {
         if (this.#isStarted) return ''
         this.#isStarted = true
-        return plainFrame(frame)
+        return frame
       }
       case 'content_block_start':
         return this.#start(frame, json)
@@ -42,7 +42,7 @@ export class AnthropicShape implements ClientShape {
       case 'content_block_stop':
         return this.#stop(frame, json)
       default:
-        return plainFrame(frame)
+        return frame
     }
   }
 
@@ -54,7 +54,7 @@ export class AnthropicShape implements ClientShape {
     return '' // `message_stop` is the proof itself: an answer without it is not complete
   }
 
-  #start(frame: SseFrame, event: JsonObject): string {
+  #start(frame: SseFrame, event: JsonObject): SseFrame | string {
     const type = blockType(event)
     if (type !== 'text' && type !== 'thinking' && type !== 'tool_use') this.canHeal = false
     const upstream = indexOf(event)
@@ -67,14 +67,14 @@ export class AnthropicShape implements ClientShape {
     return numbered(frame, event, number)
   }
 
-  #delta(frame: SseFrame, event: JsonObject, fresh: Fresh): string {
+  #delta(frame: SseFrame, event: JsonObject, fresh: Fresh): SseFrame | string {
     const delta = objectOr(event['delta'])
     const kind = delta['type']
     const isSignature = kind === 'signature_delta'
     if (!COMPARED_DELTAS.has(kind)) this.canHeal = false
     if (!this.#healing) {
       this.#isSigned ||= isSignature
-      return plainFrame(frame)
+      return frame
     }
     const upstream = indexOf(event)
     const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
@@ -92,7 +92,7 @@ export class AnthropicShape implements ClientShape {
     return eventFrame({ ...event, index: number, delta: fresh === undefined ? delta : freshDelta(delta, fresh) })
   }
 
-  #stop(frame: SseFrame, event: JsonObject): string {
+  #stop(frame: SseFrame, event: JsonObject): SseFrame | string {
     const upstream = indexOf(event)
     const number = this.#healing ? (this.#numbers.get(upstream) ?? this.#adopt(upstream)) : upstream
     if (this.#healing && (number !== this.#last || !this.#isOpen)) return ''
@@ -114,8 +114,8 @@ export class AnthropicShape implements ClientShape {
 const indexOf = (event: JsonObject): number => Number(event['index'])
 const blockType = (event: JsonObject): unknown => objectOr(event['content_block'])['type']
 
-const numbered = (frame: SseFrame, event: JsonObject, number: number): string =>
-  number === event['index'] ? plainFrame(frame) : eventFrame({ ...event, index: number })
+const numbered = (frame: SseFrame, event: JsonObject, number: number): SseFrame | string =>
+  number === event['index'] ? frame : eventFrame({ ...event, index: number })
 
 const eventFrame = (event: JsonObject): string =>
   plainFrame({ event: stringOr(event['type']), data: JSON.stringify(event) })

@@ -8,9 +8,21 @@
  */
 import { flattened } from '../flat-text.ts'
 
+/** Several frames, one after the other, that differ only in their text. */
+export type TextRun = {
+  /** The text of all. */
+  readonly text: string
+  readonly events: number
+  /** Where they end. */
+  readonly to: number
+}
+
 export class ChunkTemplate {
   #before = ''
   #after = ''
+  /** The same for frames in a stream, with what is around their data. */
+  #runBefore = ''
+  #runAfter = ''
 
   /** The text of the frame, or undefined if the frame has to be parsed. */
   match(data: string): string | undefined {
@@ -25,8 +37,32 @@ export class ChunkTemplate {
     return copied(text)
   }
 
-  /** `data` was parsed, and all it says is that `text` is the value of `key`. False if that cannot be used. */
-  learn(data: string, key: string, text: string): boolean {
+  /** The frames from `from` on, up to one that has to be parsed. */
+  run(text: string, from: number): TextRun | undefined {
+    const before = this.#runBefore
+    const after = this.#runAfter
+    if (before === '') return undefined
+    const texts: string[] = []
+    let to = from
+    for (;;) {
+      const start = to + before.length
+      if (text.slice(to, start) !== before) break
+      const quote = text.indexOf('"', start)
+      const end = quote + after.length
+      if (quote <= start || text.slice(quote, end) !== after) break
+      const piece = text.slice(start, quote)
+      if (!isPlain(piece)) break // I1
+      texts.push(piece)
+      to = end
+    }
+    return to === from ? undefined : { text: joined(texts), events: texts.length, to }
+  }
+
+  /**
+   * `data` was parsed, and all it says is that `text` is the value of `key`. False if that cannot be used. `head`: what is before
+   * the data.
+   */
+  learn(data: string, key: string, text: string, head = ''): boolean {
     const name = `"${key}":`
     const at = data.indexOf(name)
     if (at === -1 || data.includes(name, at + 1)) return false // I1: which of them it was would be a guess
@@ -34,6 +70,8 @@ export class ChunkTemplate {
     if (data.slice(at + name.length, quote).trim() !== '' || !data.startsWith(`${text}"`, quote + 1)) return false
     this.#before = copied(data.slice(0, quote + 1))
     this.#after = copied(data.slice(quote + 1 + text.length))
+    this.#runBefore = copied(head + this.#before)
+    this.#runAfter = copied(`${this.#after}\n\n`)
     return true
   }
 }
@@ -53,3 +91,7 @@ export function isPlain(text: string): boolean {
 const SLICED_CHARS_MIN = 13
 
 export const copied = (text: string): string => (text.length < SLICED_CHARS_MIN ? text : flattened(text)) // I2
+
+/** The pieces of a run as one text. */
+export const joined = (texts: readonly string[]): string =>
+  texts.length === 1 ? copied(texts[0] ?? '') : texts.join('')

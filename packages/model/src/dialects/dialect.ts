@@ -56,8 +56,8 @@ export type ClientShape = {
   begin(healing: boolean): void
   /** A frame of the attempt that says nothing new. */
   skip(json: JsonObject | undefined): void
-  /** The frame as the client gets it; empty if the client has it already. */
-  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string
+  /** The frame as the client gets it: itself if nothing has to change, empty if the client has it already. */
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string
   /** What a complete answer ends with, if the server left it out. */
   ending(): string
   /** What keeps a silent connection alive. */
@@ -72,7 +72,9 @@ export type ClientShape = {
 
 /** The event unchanged. Data of one line, the usual case, is not split and joined. */
 export function plainFrame(frame: SseFrame): string {
-  const event = frame.event === undefined ? '' : `event: ${frame.event}\n`
   const data = frame.data.includes('\n') ? frame.data.replaceAll('\n', '\ndata: ') : frame.data
-  return `${event}data: ${data}\n\n`
+  return `${frameHead(frame)}${data}\n\n`
 }
+
+/** What is before the data of an event. */
+export const frameHead = ({ event }: SseFrame): string => (event === undefined ? 'data: ' : `event: ${event}\ndata: `)

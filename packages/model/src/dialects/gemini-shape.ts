@@ -17,15 +17,15 @@ export class GeminiShape implements ClientShape {
     return
   }
 
-  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string {
-    if (json === undefined) return plainFrame(frame)
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
+    if (json === undefined) return frame
     const { responseId, modelVersion, candidates } = json
     this.#identity ??= { responseId, modelVersion }
     const parts = partsOf(json)
     // A picture, code that the provider ran, or a second candidate cannot be compared with another attempt.
     if (objectsIn(candidates).length > 1 || parts.some((part) => !COMPARED.some((key) => key in part)))
       this.canHeal = false
-    if (!this.#healing) return plainFrame(frame)
+    if (!this.#healing) return frame
     const same = { ...json, ...this.#identity }
     return plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh)) })
   }

@@ -9,9 +9,16 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
-import type { DecoderOptions } from './dialect.ts'
+import { type DecoderOptions, frameHead } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
-import { type AnswerDecoder, type PartHandler, ReadAnswer, type TextPart, type ToolPart } from './read-answer.ts'
+import {
+  type AnswerDecoder,
+  type FrameRun,
+  type PartHandler,
+  ReadAnswer,
+  type TextPart,
+  type ToolPart,
+} from './read-answer.ts'
 
 export class OpenAiChatDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
@@ -49,7 +56,16 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     for (const choice of choices) this.#choice(choice, 'delta')
     const { usage } = json
     if (isObject(usage)) this.#usage(usage)
-    else if (choices.length === 1 && choices[0] !== undefined) this.#learn(frame.data, choices[0])
+    else if (choices.length === 1 && choices[0] !== undefined) this.#learn(frame, choices[0])
+  }
+
+  run(text: string, from: number): FrameRun | undefined {
+    const open = this.#choices[0]?.open
+    if (open === undefined || open !== this.#templatePart) return undefined
+    const run = this.#template.run(text, from)
+    this.json = undefined
+    if (run !== undefined) this.answer.growText(open, run.text)
+    return run
   }
 
   whole(json: JsonObject): void {
@@ -67,13 +83,14 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   // ---- details ----
 
   /** Frames after this one may be the same but for their text. */
-  #learn(data: string, { delta, finish_reason }: JsonObject): void {
+  #learn(frame: SseFrame, { delta, finish_reason }: JsonObject): void {
     if (this.#options.everyJson || finish_reason != null || !isObject(delta) || this.#choices.length !== 1) return
     const said = TEXT_KEYS.filter((key) => delta[key] != null && delta[key] !== '')
     const [key] = said
     if (key === undefined || said.length > 1 || delta['tool_calls'] != null || delta['function_call'] != null) return
     const text = delta[key]
-    if (typeof text === 'string' && this.#template.learn(data, key, text)) this.#templatePart = this.#choices[0]?.open
+    if (typeof text !== 'string' || !this.#template.learn(frame.data, key, text, frameHead(frame))) return
+    this.#templatePart = this.#choices[0]?.open
   }
 
   #choice(choice: JsonObject, key: 'delta' | 'message'): void {

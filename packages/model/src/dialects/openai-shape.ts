@@ -18,9 +18,9 @@ export class OpenAiShape implements ClientShape {
     return
   }
 
-  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string {
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
     if (frame.data === '[DONE]') this.#isEnded = true
-    if (json === undefined) return plainFrame(frame)
+    if (json === undefined) return frame
     const { id, model, created } = json
     const isFirst = this.#identity === undefined
     this.#identity ??= { id, model, created }
@@ -28,7 +28,7 @@ export class OpenAiShape implements ClientShape {
     const [first] = choices
     const isAnotherChoice = (first?.['index'] ?? 0) !== 0 && (isFirst || !this.#healing)
     if (choices.length > 1 || isAnotherChoice || saysMore(first?.['delta'])) this.canHeal = false
-    if (!this.#healing) return plainFrame(frame)
+    if (!this.#healing) return frame
     const same = { ...json, ...this.#identity }
     return plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh)) })
   }

@@ -24,12 +24,21 @@ export type AnswerDecoder = {
   readonly position?: StreamPosition | undefined
   /** Takes one frame. Throws a Fault for an error inside the stream, and for a frame that makes no sense. */
   frame(frame: SseFrame): void
+  /** Takes frames that differ only in their text, as one: as many as there are from `from` on. Undefined if there are none. */
+  run?(text: string, from: number): FrameRun | undefined
   /** Takes an answer that came in one piece, from a server that did not stream. */
   whole(json: JsonObject): void
   /** For an API without a terminal event: what was read so far may be the end. */
   readonly isTail?: boolean
   /** For an API without a terminal event: the body ended properly. */
   close?(): void
+}
+
+/** Frames that were taken as one. */
+export type FrameRun = {
+  readonly events: number
+  /** Where they end in the text that they were read from. */
+  readonly to: number
 }
 
 /** How far a stream was read that its server can continue. */

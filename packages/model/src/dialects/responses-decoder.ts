@@ -10,11 +10,13 @@ import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import type { Profile } from '../profiles.ts'
 import { FlatText } from '../flat-text.ts'
+import { frameHead } from './dialect.ts'
 import { EventTemplate } from './event-template.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
   type FrameKind,
+  type FrameRun,
   type PartHandler,
   ReadAnswer,
   type StreamPosition,
@@ -66,7 +68,16 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (typeof number === 'number') this.#number = number
     if (type === 'error' || (typeof type !== 'string' && isInBandError(json))) throw inBandFault(flatError(json))
     this.#event(stringOr(type), json)
-    this.#learn(frame.data, plain)
+    this.#learn(frame, plain)
+  }
+
+  run(text: string, from: number): FrameRun | undefined {
+    const grows = this.#grows
+    const run = grows === undefined ? undefined : this.#template.run(text, from, 'delta')
+    if (grows === undefined || run === undefined) return undefined
+    this.#delta(run.event, grows)
+    if (run.event['sequence_number'] !== undefined) this.#number += run.events - 1
+    return run
   }
 
   whole(json: JsonObject): void {
@@ -83,11 +94,11 @@ export class ResponsesDecoder implements AnswerDecoder {
   // ---- deltas, which nearly every event is ----
 
   /** Events after this one may be the same but for their number and text. Any other event may begin another item. */
-  #learn(data: string, event: JsonObject): void {
+  #learn(frame: SseFrame, event: JsonObject): void {
     const type = TEXT_DELTAS.find((known) => known === event['type'])
     const item = type === undefined ? undefined : this.#find(event, stringOr(event['item_id']), '')
     this.#grows = item === undefined ? undefined : { item, index: partIndex(event) }
-    if (item !== undefined) this.#template.learn(data, { ...event, type }, CHANGING)
+    if (item !== undefined) this.#template.learn(frame.data, { ...event, type }, CHANGING, frameHead(frame))
   }
 
   #delta(event: JsonObject, { item, index }: { readonly item: Item; readonly index: number }): void {

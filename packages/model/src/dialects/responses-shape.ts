@@ -45,15 +45,13 @@ export class ResponsesShape implements ClientShape {
     return LIFECYCLE.has(json?.['type'])
   }
 
-  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): string {
+  frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
     if (json === undefined) return ''
-    const { type } = json
-    if (LIFECYCLE.has(type)) return this.#lifecycle(frame, json)
+    if (LIFECYCLE.has(json['type'])) return this.#lifecycle(frame, json)
     const before = this.#closeOpen()
-    if (type === 'response.output_item.added') return before + this.#added(frame, json)
-    if (type === 'response.output_item.done') return before + this.#itemDone(frame, json)
-    if (isObject(json['response'])) return before + this.#terminal(json, json['response'])
-    return before + this.#inside(frame, json, fresh)
+    const out = this.#event(frame, json, fresh)
+    if (before === '') return out
+    return before + (typeof out === 'string' ? out : plainFrame(out))
   }
 
   ending(): string {
@@ -78,7 +76,14 @@ export class ResponsesShape implements ClientShape {
 
   // ---- events ----
 
-  #lifecycle(frame: SseFrame, json: JsonObject): string {
+  #event(frame: SseFrame, json: JsonObject, fresh: Fresh): SseFrame | string {
+    const { type, response } = json
+    if (type === 'response.output_item.added') return this.#added(frame, json)
+    if (type === 'response.output_item.done') return this.#itemDone(frame, json)
+    return isObject(response) ? this.#terminal(json, response) : this.#inside(frame, json, fresh)
+  }
+
+  #lifecycle(frame: SseFrame, json: JsonObject): SseFrame | string {
     const isProgress = json['type'] === 'response.in_progress'
     if (isProgress ? this.#isInProgress : this.#response !== undefined) return ''
     const response = objectOr(json['response'])
@@ -87,7 +92,7 @@ export class ResponsesShape implements ClientShape {
     return this.#out(frame, json, { response: this.#asFirst(response) })
   }
 
-  #added(frame: SseFrame, json: JsonObject): string {
+  #added(frame: SseFrame, json: JsonObject): SseFrame | string {
     const item = objectOr(json['item'])
     const id = stringOr(item['id'])
     const known = id === '' ? undefined : this.#items.find((one) => one.id === id)
@@ -120,7 +125,7 @@ export class ResponsesShape implements ClientShape {
     return made
   }
 
-  #itemDone(frame: SseFrame, json: JsonObject): string {
+  #itemDone(frame: SseFrame, json: JsonObject): SseFrame | string {
     const item = objectOr(json['item'])
     const from = this.#find(json, stringOr(item['id']), stringOr(item['call_id']))
     const adopted = from !== undefined && from.client === undefined
@@ -132,7 +137,7 @@ export class ResponsesShape implements ClientShape {
     return this.#out(frame, json, { output_index: mine.index, item: complete })
   }
 
-  #inside(frame: SseFrame, json: JsonObject, fresh: Fresh): string {
+  #inside(frame: SseFrame, json: JsonObject, fresh: Fresh): SseFrame | string {
     const isAboutItem = json['item_id'] !== undefined || json['output_index'] !== undefined
     const from = isAboutItem ? this.#find(json, stringOr(json['item_id']), '') : undefined
     if (from === undefined) return this.#out(frame, json, {})
@@ -170,7 +175,7 @@ export class ResponsesShape implements ClientShape {
     from: UpstreamItem,
     mine: ClientItem | undefined,
     fresh: Fresh,
-  ): string {
+  ): SseFrame | string {
     const delta = fresh === undefined ? stringOr(json['delta']) : (fresh.get('text') ?? '')
     const { content_index: given } = json
     const content_index = typeof given === 'number' ? given : 0
@@ -184,7 +189,7 @@ export class ResponsesShape implements ClientShape {
     return this.#out(frame, json, fresh === undefined ? fields : { ...fields, logprobs: [] })
   }
 
-  #partDone(frame: SseFrame, json: JsonObject, mine: ClientItem | undefined, place: JsonObject): string {
+  #partDone(frame: SseFrame, json: JsonObject, mine: ClientItem | undefined, place: JsonObject): SseFrame | string {
     const index = partOf(json).content_index ?? 0
     const name = `${stringOr(json['type'])} ${index}`
     if (mine?.isOpen !== true || mine.openPart !== index || mine.said.has(name)) return ''
@@ -258,11 +263,11 @@ export class ResponsesShape implements ClientShape {
   }
 
   /** The event with these fields, unchanged if they are what it says already. */
-  #out(frame: SseFrame, json: JsonObject, fields: JsonObject): string {
+  #out(frame: SseFrame, json: JsonObject, fields: JsonObject): SseFrame | string {
     const isSame = json['sequence_number'] === this.#number && frame.event !== undefined && holds(json, fields)
     if (!isSame) return this.#write({ ...json, ...fields })
-    this.#number++
-    return plainFrame(frame)
+    this.#number += frame.source?.events ?? 1 // I1
+    return frame
   }
 
   #write(event: JsonObject): string {

@@ -10,7 +10,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { ClientShape, Fresh } from '../dialects/dialect.ts'
+import { type ClientShape, type Fresh, plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import type { FrameKind } from '../dialects/read-answer.ts'
 import type { JsonObject } from '../json.ts'
@@ -18,6 +18,7 @@ import type { Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders, offersTools } from './relay-request.ts'
+import { OutgoingText } from './outgoing-text.ts'
 import { SentText } from './sent-text.ts'
 
 type Held = {
@@ -52,7 +53,7 @@ export class ClientStream {
   /** An item that goes out whole has started. */
   #holdsItem = false
   #isThrough = false
-  #out = ''
+  readonly #out = new OutgoingText()
   #wroteSinceTick = false
 
   constructor(request: RelayRequest, sink: RelaySink, options: ResolvedRelayOptions) {
@@ -105,7 +106,7 @@ export class ClientStream {
     if (kind !== 'lifecycle' && kind !== 'content') this.#holdsItem = kind === 'item'
     if (this.#mustHold(kind)) {
       this.#held.push(entry)
-      this.#heldChars += frame.data.length
+      this.#heldChars += charsOf(frame)
       if (this.#heldChars <= this.#options.holdBytesMax) return
       this.#isThrough = true // I3: past the limit it goes out as it comes
       this.#sendHeld()
@@ -130,9 +131,8 @@ export class ClientStream {
 
   /** False if the client is behind. */
   flush(): boolean {
-    if (this.#out === '') return true
-    const out = this.#out
-    this.#out = ''
+    const out = this.#out.take()
+    if (out === '') return true
     this.#wroteSinceTick = true
     return this.#sink.write(out)
   }
@@ -215,7 +215,8 @@ export class ClientStream {
     if (out === '') return
     if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
     for (const segment of texts) this.#remember(segment)
-    this.#write(out)
+    if (typeof out === 'string') this.#write(out)
+    else this.#out.addFrame(out)
   }
 
   #remember(segment: Segment): void {
@@ -229,7 +230,7 @@ export class ClientStream {
 
   #write(text: string): void {
     if (!this.#headSent) this.#head({}) // no content yet, so it is open whose answer this will be
-    this.#out += text
+    this.#out.add(text)
   }
 
   /** With the headers of the attempt whose content goes out. */
@@ -254,7 +255,8 @@ export class ClientStream {
     while (this.#held[0] !== undefined && this.shape.opensStream?.(this.#held[0].json) === true) {
       const { frame, json } = this.#held[0]
       this.#held = this.#held.slice(1)
-      this.#write(this.shape.frame(frame, json, undefined))
+      const out = this.shape.frame(frame, json, undefined)
+      this.#write(typeof out === 'string' ? out : plainFrame(out))
     }
     this.#write(this.shape.ping())
   }
@@ -265,3 +267,5 @@ export class ClientStream {
     this.#sink.end()
   }
 }
+
+const charsOf = ({ data, source }: SseFrame): number => (source === undefined ? data.length : source.to - source.from)

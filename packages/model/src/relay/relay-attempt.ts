@@ -176,9 +176,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   frame(frame: SseFrame): ReadState {
-    this.#kind = 'lifecycle'
-    this.#texts = NO_TEXTS
-    this.#isPartial = false
+    this.#begin()
     try {
       this.#decoder.frame(frame)
     } catch (thrown) {
@@ -188,6 +186,17 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     this.#pass(frame)
     const { ended, finish } = this.#answer
     return ended ? 'ended' : finish !== null ? 'finished' : 'more'
+  }
+
+  /** Frames that differ only in their text go through as one, unless they have to be compared with what the client holds. */
+  frames(text: string, from: number): number {
+    const { ended, finish } = this.#answer
+    if (this.#isHealing || !this.#with.gate.isOpen || ended || finish !== null) return from
+    this.#begin()
+    const run = this.#decoder.run?.(text, from)
+    if (run === undefined) return from
+    this.#pass({ event: nameAt(text, from), data: '', source: { text, from, to: run.to, events: run.events } })
+    return run.to
   }
 
   comment(text: string): void {
@@ -232,6 +241,12 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   // ---- details ----
+
+  #begin(): void {
+    this.#kind = 'lifecycle'
+    this.#texts = NO_TEXTS
+    this.#isPartial = false
+  }
 
   #add(kind: SegmentKind, text: string): void {
     if (this.#kind === 'lifecycle') this.#kind = 'content'
@@ -326,6 +341,10 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     })
   }
 }
+
+/** The name of the event that begins there. */
+const nameAt = (text: string, from: number): string | undefined =>
+  text.startsWith('event: ', from) ? text.slice(from + 'event: '.length, text.indexOf('\n', from)) : undefined
 
 const incompleteRest = (): Fault =>
   new Fault('model_stream_incomplete', { phase: 'stream', errorRaw: 'the finished response is not complete' })
