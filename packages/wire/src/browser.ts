@@ -26,4 +26,5 @@ export {
 export type { PolicyInput } from './policy-schema.ts'
 export type * from './checkpoint-api.ts'
 export type * from './runner-api.ts'
-export { encodeSse, SseDecoder, type SseFrame } from './sse.ts'
+export type { SseFrame } from './sse-frame.ts'
+export { encodeSse, SseDecoder } from './sse.ts'

@@ -215,4 +215,5 @@ export {
   SPAWN_FAILURES,
   type SpawnFailure,
 } from './runner-api.ts'
-export { encodeSse, SseDecoder, type SseFrame } from './sse.ts'
+export type { SseFrame } from './sse-frame.ts'
+export { encodeSse, SseDecoder } from './sse.ts'

@@ -4,7 +4,7 @@
  *
  * I1  An event is read here only if every reader of the format would read the same. The text has no carriage returns.
  */
-import type { SseFrame } from './sse.ts'
+import type { SseFrame } from './sse-frame.ts'
 
 export type PlainEventHandler = {
   readonly onEvent: (frame: SseFrame) => void

@@ -7,22 +7,7 @@
 import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { type PlainEventHandler, readPlainEvents } from './plain-events.ts'
-
-export type SseFrame = {
-  readonly event?: string | undefined
-  readonly id?: string | undefined
-  readonly data: string
-  /** Where the decoder read it, if it is there in the very form in which it would be encoded. */
-  readonly source?: SseSource | undefined
-}
-
-/** A piece of a text, and how many events it is. */
-export type SseSource = {
-  readonly text: string
-  readonly from: number
-  readonly to: number
-  readonly events: number
-}
+import type { SseFrame } from './sse-frame.ts'
 
 /** Encodes one event. Line breaks in the data become several `data:` lines, as the format requires. */
 export function encodeSse(frame: SseFrame): string {

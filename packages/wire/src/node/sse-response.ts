@@ -3,7 +3,8 @@
  * (`drained`) or give up on the reader (`bufferedBytes`). Nothing is queued besides what the socket holds.
  */
 import type { ServerResponse } from 'node:http'
-import { encodeSse, encodeSseComment, type SseFrame } from '../sse.ts'
+import type { SseFrame } from '../sse-frame.ts'
+import { encodeSse, encodeSseComment } from '../sse.ts'
 
 export const SSE_HEARTBEAT_MS = 15_000
 
