@@ -27,8 +27,9 @@ export function blanked(errorRaw: string): string {
 
 const LINE_CHARS_MAX = 400
 
-/** In this order: an address contains names, a path contains numbers, and an id contains both. */
+/** In this order: a frame of an answer contains the model's words, an address names, a path numbers, and an id both. */
 const BLANKS: readonly (readonly [RegExp, string])[] = [
+  [/\{"(?:id|object|choices|type":"(?![a-z_]{0,60}error)[a-z_.]{1,60})".*$/g, '<frame>'],
   [/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"'<>()]+/gi, '<url>'],
   [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, '<id>'],
   [/(?<![\w.])(?:~|\.{0,2})\/[^\s"'<>():,;]+/g, '<path>'],
@@ -38,6 +39,7 @@ const BLANKS: readonly (readonly [RegExp, string])[] = [
   [/\b[a-z]{2,12}[-_](?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{8,}\b/g, '<id>'],
   [/\b(?:0x)?(?=[0-9a-f]*\d)[0-9a-f]{6,}\b/gi, '<id>'],
   [/\d+(?:[.,]\d+)*/g, '#'],
+  [/# ([a-z]{2,30})s\b/g, '# $1'], // one part, two parts
 ]
 
 /** Two FNV-1a hashes with different starts. Not for secrets: a browser has no synchronous digest. */

@@ -18,6 +18,9 @@ test('failures that differ in ports, ids, hosts, paths and times are one', () =>
     ['exec 0190aaaa-0000-7000-8000-00000000000a is gone', 'exec 0190bbbb-1111-7000-8000-0000000000ff is gone'],
     ['fell silent for 118.2 s\nsecond line', 'fell silent for 7 s\nanother'],
     ['bad pointer 0x7ffdeadbeef', 'bad pointer 0x55aa00112'],
+    ['ended after 1 part with no end marker', 'ended after 12 parts with no end marker'],
+    ['not JSON: {"id":"chatcmpl-1a","choices":[{"delta":{"content":"One', 'not JSON: {"id":"chatcmpl-2b","choices":[{'],
+    ['not JSON: {"type":"content_block_delta","delta":{"text":"One', 'not JSON: {"type":"content_block_delta","index'],
   ] as const
   for (const [a, b] of same) assert.equal(of(a), of(b), `${blanked(a)} | ${blanked(b)}`)
 })
@@ -28,6 +31,8 @@ test('other words, another category, phase or cause are another failure', () => 
   const all = [
     report,
     { ...report, errorRaw: 'read EPIPE' },
+    { ...report, errorRaw: 'HTTP 500 {"type":"error","error":{"type":"overloaded_error"}}' },
+    { ...report, errorRaw: 'HTTP 500 {"type":"error","error":{"type":"api_error"}}' },
     { ...report, category: 'model_overloaded' as const },
     { ...report, phase: 'headers' },
     { ...report, diagnostics: [cause] },

@@ -12,7 +12,8 @@ import { Countdown } from './basics.tsx'
 type AttemptProps = { readonly attempt: Attempt; readonly isLast: boolean; readonly onPick: () => void }
 
 export function AttemptView({ attempt, isLast, onPick }: AttemptProps): VNode {
-  const kept = attempt.parts.filter(({ discarded }) => discarded === null)
+  const isOpen = isLast && attempt.state === 'running'
+  const kept = attempt.parts.filter(({ discarded, kind }) => discarded === null && (kind !== 'call' || isOpen))
   return (
     <>
       {attempt.continues && kept.length > 0 ? (
@@ -24,7 +25,7 @@ export function AttemptView({ attempt, isLast, onPick }: AttemptProps): VNode {
         </p>
       ) : null}
       {kept.map((part) => (
-        <Kept key={part.key} part={part} isOpen={isLast && attempt.state === 'running'} />
+        <Kept key={part.key} part={part} isOpen={isOpen} />
       ))}
       {attempt.fault === null ? null : <AttemptScar attempt={attempt} onPick={onPick} />}
       {attempt.state === 'cut' && attempt.fault === null && kept.length > 0 ? (

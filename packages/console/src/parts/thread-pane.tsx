@@ -121,6 +121,7 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
                 </ol>
                 {lane.notes.length === 0 ? null : (
                   <p class="lane-notes" aria-hidden="true">
+                    {lane.notes.length <= NOTES_MAX ? null : <span>{lane.notes.length - NOTES_MAX} before, then</span>}
                     {lane.notes.slice(-NOTES_MAX).map((note, index) => (
                       <span key={index}>{note}</span>
                     ))}
