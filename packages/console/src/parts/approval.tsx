@@ -6,7 +6,13 @@ import { reveal } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { Countdown } from './basics.tsx'
 
-type ApprovalProps = { readonly call: Call; readonly turnId: string; readonly isReadOnly: boolean }
+/** `approval` is a new value after each change: a component that reads signals does not look into a call that changed. */
+type ApprovalProps = {
+  readonly approval: NonNullable<Call['approval']>
+  readonly callId: string
+  readonly turnId: string
+  readonly isReadOnly: boolean
+}
 
 const ANSWERS = [
   { decision: 'allow', label: 'Allow', pending: 'Allowing…' },
@@ -22,9 +28,7 @@ const DECIDED: Readonly<Record<string, string>> = {
 
 const DENY = { question: 'Deny this call?', field: 'Why? The model reads it', yes: 'Deny it', no: 'Not yet' } as const
 
-export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | null {
-  const { approval } = call
-  if (approval === null) return null
+export function Approval({ approval, callId, turnId, isReadOnly }: ApprovalProps): VNode {
   if (approval.decision !== null)
     return (
       <p class="more">
@@ -35,7 +39,7 @@ export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | n
   return (
     <div class="more approval" role="group" aria-label="This call waits for your approval">
       <p>
-        <strong>Waits for you.</strong> <span>{reveal(approval.why)}</span>{' '}
+        <strong>Waits for you:</strong> <span>{reveal(approval.why).replace(/\.$/, '')}.</span>{' '}
         {approval.expiresAt === null ? null : (
           <span class="muted">
             Expires in <Countdown until={Date.parse(approval.expiresAt)} />.
@@ -44,10 +48,10 @@ export function Approval({ call, turnId, isReadOnly }: ApprovalProps): VNode | n
       </p>
       {isReadOnly ? null : (
         <div class="row">
-          <ApprovalAnswers callId={call.id} turnId={turnId} place="call" />
+          <ApprovalAnswers callId={callId} turnId={turnId} place="call" />
         </div>
       )}
-      <p role="status">{outcomes.value[`approve:${call.id}`]}</p>
+      <p role="status">{outcomes.value[`approve:${callId}`]}</p>
     </div>
   )
 }

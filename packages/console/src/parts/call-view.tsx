@@ -54,7 +54,9 @@ function Shown({ call, sessionId, turnId, isReadOnly, onPick }: CallProps): VNod
           <span>{isAsked ? ASKED.word : endWord(call)}</span>
         </span>
       </div>
-      {call.approval === null ? null : <Approval call={call} turnId={turnId} isReadOnly={isReadOnly} />}
+      {call.approval === null || (call.approval.decision === null && !isAsked) ? null : (
+        <Approval approval={call.approval} callId={call.id} turnId={turnId} isReadOnly={isReadOnly} />
+      )}
       {call.lookups.length === 0 ? null : <Lookups lookups={call.lookups} isOver={call.outcome !== 'running'} />}
       <Body call={call} />
       {call.outcome === 'unknown' ? (

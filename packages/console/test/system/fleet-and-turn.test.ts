@@ -75,6 +75,33 @@ browserTest(
   },
 )
 
+browserTest(
+  'from the list: a cancel asks first and can be taken back; a question leads to its turn, where a denial takes a reason',
+  async ({ open }) => {
+    await using staged = await stageFleet()
+    const page = await open(staged.open())
+    const row = page.locator(`[data-session="${IDS.parked}"]`)
+    const posts = (): readonly string[] =>
+      staged.requests.filter(({ method }) => method === 'POST').map(({ path, body }) => `${path} ${body}`)
+    await row.getByRole('button', { name: /^Cancel/ }).click()
+    await row.getByRole('button', { name: 'Keep it' }).click()
+    await page.waitForFunction(() => document.activeElement?.getAttribute('data-action') === 'cancel')
+    assert.deepEqual(posts(), [])
+    await page.keyboard.press('Enter')
+    await row.getByRole('button', { name: 'Yes' }).click()
+    await row.getByRole('button', { name: 'Yes' }).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: /^Answer/ }).click()
+    await page.locator('.state-bar').getByRole('button', { name: 'Deny' }).click()
+    await page.waitForSelector('.state-bar input:focus')
+    await page.keyboard.type('not today')
+    await page.keyboard.press('Enter')
+    await page.waitForFunction(() => document.querySelector('.state-bar input') === null)
+    const [cancelled = '', denied = ''] = posts()
+    assert.match(cancelled, /\/cancel /)
+    assert.match(denied, /\/approve .*"decision":"deny","reason":"not today"/)
+  },
+)
+
 browserTest('17: a session that is deleted disappears from the list, and its open page says so', async ({ open }) => {
   await using staged = await stageFleet()
   const [list, turn] = [await open(staged.open()), await open(staged.open(`/s/${IDS.finished}`))]

@@ -267,6 +267,35 @@ browserTest(
   },
 )
 
+browserTest(
+  'approvals: a denied call says why and asks no more; an allowed one runs, and the turn continues',
+  async ({ open }) => {
+    const { id } = await start('ask me', { model: 'rehearsal/steps-1', policy: { approve: 'always' } })
+    const page = await open(real.open('/'))
+    await page
+      .locator(`[data-session="${id}"]`)
+      .getByRole('link', { name: /^Answer/ })
+      .click()
+    await page.locator('.state-bar').getByRole('button', { name: 'Deny' }).click()
+    await page.keyboard.type('not in this folder')
+    await page.keyboard.press('Enter')
+    const [first, second] = [page.locator('#step-1 .call'), page.locator('#step-2 .call')]
+    await first.getByText('A person denied this call. Reason: not in this folder').waitFor()
+    assert.equal(await first.getByRole('button', { name: 'Allow' }).count(), 0)
+    await second.getByRole('button', { name: 'Allow', exact: true }).click()
+    await second.getByText('A person allowed this call.').waitFor()
+    assert.equal(await second.getByRole('button', { name: 'Allow' }).count(), 0)
+    const given = (await real.events(id)).filter(({ type }) => type === 'approval')
+    assert.deepEqual(
+      given.map(({ decision, reason }) => [decision, reason]),
+      [
+        ['deny', 'not in this folder'],
+        ['allow', null],
+      ],
+    )
+  },
+)
+
 browserTest('undo shows what it would change, puts the files back, and can be redone', async ({ open }) => {
   const { id, turnId } = await real.turn('write three lines', {
     box: { workspace: real.place.folder, checkpoints: 'auto' },
