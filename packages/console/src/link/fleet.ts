@@ -2,7 +2,6 @@
 import { batch, signal } from '@preact/signals'
 import type { Session } from '@breakfall/wire'
 import { setServerTime } from '../clock.ts'
-import { json } from './api.ts'
 import {
   type Counts,
   countsOf,
@@ -54,8 +53,7 @@ export async function watchFleet(link: Link): Promise<void> {
   })
   if (!before.isLoaded || before.bootId === bootId) return
   const turns = sessions.filter(({ state }) => state !== 'idle').length
-  const name = await nameInFleet(bootId)
-  if (fleet.peek().bootId === bootId) restarted.value = { at: system.peek()?.startedAt ?? '', turns, fleet: name }
+  restarted.value = { at: system.peek()?.startedAt ?? '', turns, fleet: nameInFleet(bootId) }
 }
 
 /** One `{"watch": …}` frame. */
@@ -77,9 +75,8 @@ export function takeWatchFrame(frame: Json): void {
 
 // ---- details ----
 
-async function nameInFleet(bootId: string): Promise<string | null> {
-  const { daemons } = await json('/v1/daemons').catch((): Json => ({})) // gone again, or older than fleets
-  const all = listOf(daemons).map(jsonOf)
+function nameInFleet(bootId: string): string | null {
+  const all = listOf(system.peek()?.raw['daemons']).map(jsonOf)
   if (all.length === 0) return null
   return textOf(all.find((daemon) => daemon['bootId'] === bootId)?.['name'], 'another daemon')
 }

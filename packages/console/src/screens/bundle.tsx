@@ -79,7 +79,8 @@ export function BundleScreen(): VNode {
         }}
       >
         <p>
-          Drop a session that was exported here or with `breakfall export`. It is read in this page and sent nowhere.
+          Drop a session that was exported here or with <code>breakfall export</code>. It is read in this page and sent
+          nowhere.
         </p>
         <label>
           Choose a file{' '}

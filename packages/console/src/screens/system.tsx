@@ -17,8 +17,8 @@ export function SystemScreen(): VNode {
   const data = live ?? read.data
   const boxes = useJson('/v1/boxes', 5_000)
   const mcp = useJson('/v1/mcp', 5_000)
-  const daemons = listOf(useJson('/v1/daemons', 5_000).data?.['daemons']).map(jsonOf)
-  const runners = listOf(useJson('/v1/runners', 5_000).data?.['runners']).map(jsonOf)
+  const daemons = listOf(data?.['daemons']).map(jsonOf)
+  const runners = listOf(data?.['runners']).map(jsonOf)
   useEffect(() => {
     document.title = 'System · Breakfall'
   }, [])
@@ -50,7 +50,19 @@ export function SystemScreen(): VNode {
       )}
       <FleetTables daemons={daemons} runners={runners} bootId={textOf(data?.['bootId'])} />
       <h2>Boxes</h2>
-      <Boxes boxes={listOf(boxes.data?.['boxes']).map(jsonOf)} problem={boxes.problem} isLoaded={boxes.data !== null} />
+      {listOf(boxes.data?.['unreachable'])
+        .filter(isText)
+        .map((id) => (
+          <p key={id} role="status">
+            The runner <code>{shortId(id)}</code> did not answer: its boxes are missing here.
+          </p>
+        ))}
+      <Boxes
+        boxes={listOf(boxes.data?.['boxes']).map(jsonOf)}
+        problem={boxes.problem}
+        isLoaded={boxes.data !== null}
+        isFleet={runners.length > 0}
+      />
     </div>
   )
 }
@@ -157,10 +169,12 @@ function Boxes({
   boxes,
   problem,
   isLoaded,
+  isFleet,
 }: {
   readonly boxes: readonly Json[]
   readonly problem: string
   readonly isLoaded: boolean
+  readonly isFleet: boolean
 }): VNode {
   if (boxes.length === 0)
     return (
@@ -168,7 +182,6 @@ function Boxes({
         {isLoaded ? 'No box exists now. A session gets one with its first command.' : problem || 'Loading…'}
       </p>
     )
-  const isFleet = boxes.some((box) => isText(box['runnerId']))
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="Boxes">
       <table class="rows">

@@ -56,6 +56,8 @@ export const systemAt = (now: number): Json => ({
     },
   },
   workspaces: ['/home/ada/src'],
+  ...daemons(now),
+  ...runners(now),
   gateway: true,
   chaos: true,
 })
@@ -344,8 +346,6 @@ const CATEGORY = {
 
 const ANSWERS: Readonly<Record<string, (now: number) => unknown>> = {
   '/v1/boxes': boxes,
-  '/v1/daemons': daemons,
-  '/v1/runners': runners,
   '/v1/mcp': (now) => ({ servers: servers(now) }),
   '/v1/mcp/tracker': (now) => ({
     ...servers(now)[0],

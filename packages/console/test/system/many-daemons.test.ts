@@ -78,8 +78,9 @@ browserTest(
       await show(page, '/system')
       const daemons = page.getByRole('region', { name: 'Daemons' })
       await daemons.locator('tr', { hasText: /daemon a serves this page\s*● live/ }).waitFor()
-      await daemons.locator('tr', { hasText: /daemon b\s*✗ dead/ }).waitFor(PATIENT)
+      await daemons.locator('tr', { hasText: 'daemon b' }).waitFor({ state: 'detached', ...PATIENT })
       const table = page.getByRole('region', { name: 'Runners' })
+      await page.getByRole('region', { name: 'Boxes' }).locator('tr', { hasText: rig.workspace }).waitFor()
       for (const runner of runners) await table.locator('tr', { hasText: runner.id.slice(0, 13) }).waitFor()
     } finally {
       await door.close()
