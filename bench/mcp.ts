@@ -70,6 +70,13 @@ const calls = await compare([
   },
   { name: 'supervised', run: each(() => ours(server, async () => undefined)) },
   { name: 'supervised, with one journal sync', run: each(() => ours(server, async () => sync())) },
+  {
+    name: "the SDK's client, with one journal sync",
+    run: each(async () => {
+      sync()
+      await client.callTool({ name: 'add', arguments: { a: 1, b: 2 } })
+    }),
+  },
   { name: 'one journal sync alone', run: each(async () => sync()) },
 ])
 await client.close()
@@ -103,7 +110,7 @@ for (let turn = 0; turn < STARTS; turn += 1) {
 closeSync(journal)
 rmSync(folder, { recursive: true, force: true })
 
-const [floor, , plain, synced, alone] = calls.map(({ wallMs }) => wallMs / CALLS)
+const [floor = 0, , plain = 0, synced = 0, sdkSynced = 0, alone = 0] = calls.map(({ wallMs }) => wallMs / CALLS)
 const ratio = calls[2]?.ratio ?? 0
 const started = { sdk: quantile(starts.sdk, 0.5), ours: quantile(starts.ours, 0.5) }
 const micros = (ms: number | undefined): number => Math.round((ms ?? 0) * 1000)
@@ -115,7 +122,8 @@ report('mcp', {
       ['what', 'CPU µs per call', "times the SDK's client", 'wall µs per call'],
       calls.map((call) => [call.name, micros(call.cpuMs / CALLS), round(call.ratio), micros(call.wallMs / CALLS)]),
     ),
-    `Goal: at most ${GOAL} times the SDK's client, plus one journal sync. Measured: ${round(ratio)} times by CPU without the sync, ${round((plain ?? 0) / (floor ?? 1))} times by the clock; with the sync a call takes ${micros(synced)} µs, and the sync alone ${micros(alone)} µs.`,
+    `Goal: at most ${GOAL} times the SDK's client, plus one journal sync. Measured: ${round(ratio)} times by CPU without the sync, ${round(plain / floor)} times by the clock; with the sync a call takes ${micros(synced)} µs, where ${GOAL} times and one sync are ${micros(GOAL * floor + sdkSynced - floor)} µs.`,
+    `One sync is what it adds to a call of the SDK's client: ${micros(sdkSynced - floor)} µs. In a loop of syncs alone it takes ${micros(alone)} µs; before a call it costs more, because the server's processor and the caches go cold while the host waits for the disk.`,
     'By the clock a supervised call looks worse on a busy machine than it is: its server has its own session, and Linux shares the processor between sessions.',
     `${SERVERS} servers started in parallel, until all have listed their tools (the servers are shell scripts, which start fast: this measures the host), median of ${STARTS}:`,
     table(

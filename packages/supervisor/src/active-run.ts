@@ -167,9 +167,9 @@ export class ActiveRun {
   }
 
   /** Writes to the child's stdin. Rejects with a fault if the child does not take it. */
-  async write(data: string | Uint8Array): Promise<void> {
-    const input = { spec: this.#spec, stdin: this.#child.stdin, phase: this.#phase() }
-    await writeInput(data, { ...input, onStalled: () => void this.end('stdin_stalled') })
+  write(data: string | Uint8Array): Promise<void> {
+    const onStalled = (): void => void this.end('stdin_stalled')
+    return writeInput(data, { spec: this.#spec, stdin: this.#child.stdin, phase: this.#phase(), onStalled })
   }
 
   #phase(): Phase {

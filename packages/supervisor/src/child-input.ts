@@ -14,9 +14,24 @@ export type ChildInput = {
 }
 
 /** Resolves when the data has left this process. Rejects with a fault if the child does not take it. */
-export async function writeInput(data: string | Uint8Array, input: ChildInput): Promise<void> {
-  const { stdin, phase } = input
-  const { limits, clock, name } = input.spec
+export function writeInput(data: string | Uint8Array, input: ChildInput): Promise<void> {
+  try {
+    const taken = written(data, input)
+    return taken === undefined ? TAKEN : untilTaken(taken, input)
+  } catch (thrown) {
+    return Promise.reject(thrown)
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const TAKEN = Promise.resolve()
+
+type WriteError = Error | null | undefined
+
+/** Undefined if the pipe had room for all of it, as it usually has: then there is nothing to wait for. */
+function written(data: string | Uint8Array, { spec, stdin, phase }: ChildInput): Promise<WriteError> | undefined {
+  const { limits, name } = spec
   const bytes = Buffer.byteLength(data)
   if (bytes > limits.stdinBytesMax) {
     const error = `${bytes} bytes are too much input for ${name} (limits.stdinBytesMax is ${limits.stdinBytesMax}).`
@@ -29,15 +44,20 @@ export async function writeInput(data: string | Uint8Array, input: ChildInput): 
     const error = `${name} does not read its input: ${stdin.writableLength} bytes are still waiting.`
     throw new Fault('process_hung', { error, phase })
   }
-  const taken = Promise.withResolvers<Error | null | undefined>()
+  const taken = Promise.withResolvers<WriteError>()
   stdin.write(data, taken.resolve)
-  if (stdin.writableLength === 0 && stdin.errored === null) return // the pipe had room for all of it
+  return stdin.writableLength === 0 && stdin.errored === null ? undefined : taken.promise
+}
+
+async function untilTaken(taken: Promise<WriteError>, { spec, phase, onStalled }: ChildInput): Promise<void> {
+  const { limits, clock, name } = spec
+  const stalled = Promise.withResolvers<never>()
   const cancel = afterAwake(clock, limits.stdinStallMs, () => {
-    taken.reject(new Fault('process_hung', { error: `${name} stopped reading its input and is being ended.`, phase }))
-    input.onStalled()
+    stalled.reject(new Fault('process_hung', { error: `${name} stopped reading its input and is being ended.`, phase }))
+    onStalled()
   })
   try {
-    const error = await taken.promise
+    const error = await Promise.race([taken, stalled.promise])
     if (error != null) {
       throw new Fault('process_failed', {
         error: `${name} does not accept input: its stdin broke.`,

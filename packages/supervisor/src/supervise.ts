@@ -158,9 +158,8 @@ class Supervisor implements Supervised {
     if (this.serving) await this.#run?.checkListening()
   }
 
-  async write(data: string | Uint8Array): Promise<void> {
-    if (this.#run === undefined) throw this.#notRunning()
-    await this.#run.write(data)
+  write(data: string | Uint8Array): Promise<void> {
+    return this.#run === undefined ? Promise.reject(this.#notRunning()) : this.#run.write(data)
   }
 
   on(listener: (event: ChildEvent) => void): () => void {
