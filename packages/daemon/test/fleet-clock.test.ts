@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FleetClock } from '../src/store/postgres/clock.ts'
+import { Punctuality } from '../src/store/postgres/lease-protocol.ts'
 
 const DATABASE = Date.UTC(2026, 0, 1)
 const TEN_MINUTES = 600_000
@@ -39,4 +40,17 @@ test('a small difference is corrected little by little, and a slow answer not at
   assert.equal(clock.now(), DATABASE + 5)
   clock.learn({ now: DATABASE + TEN_MINUTES, roundTripMs: 1_000, receivedAt: at.monotonic })
   assert.equal(clock.now(), DATABASE + 5)
+})
+
+test('24: a daemon that an outage kept from renewing declares nobody dead for a lease, even if its own lease did not run out', () => {
+  const punctuality = new Punctuality(9_000, 0)
+  const renewedAt = (now: number, gapMs: number): boolean => {
+    punctuality.renewed(gapMs, now)
+    return punctuality.mayReap(now)
+  }
+  assert.equal(renewedAt(3_000, 3_000), false, 'it has just started')
+  assert.equal(renewedAt(9_000, 3_100), true)
+  assert.equal(renewedAt(15_500, 6_500), false, 'another daemon, which renewed just before the outage began, is late')
+  assert.equal(renewedAt(18_500, 3_000), false)
+  assert.equal(renewedAt(24_500, 5_900), true, 'a slow answer does no harm')
 })

@@ -66,4 +66,28 @@ export class RenewalTimes {
   }
 }
 
+/**
+ * Whether this daemon may declare others dead. They renew as often as it does, three times a lease. So if an outage was long enough to
+ * end the lease of another daemon, it held up our own renewals for two thirds of a lease.
+ */
+export class Punctuality {
+  readonly #leaseMs: number
+  #onTimeSince: number
+
+  constructor(leaseMs: number, now: number) {
+    this.#leaseMs = leaseMs
+    this.#onTimeSince = now
+  }
+
+  /** `gapMs`: from when the last good renewal was sent to the answer to this one. */
+  renewed(gapMs: number, now: number): void {
+    if (gapMs > (this.#leaseMs * 2) / 3) this.#onTimeSince = now
+  }
+
+  /** After a whole lease in time: by then every daemon that lives has renewed. */
+  mayReap(now: number): boolean {
+    return now - this.#onTimeSince >= this.#leaseMs
+  }
+}
+
 export type Times = { readonly monotonic: number; readonly wall: number }

@@ -3,13 +3,13 @@
  *
  * I1  If the main thread has stopped running, the lease is not renewed: somebody else continues its work.
  * I2  Only a daemon that renewed in time for a whole lease declares others dead: the one whose connections come back first after an
- *     outage must not.
+ *     outage must not. See `Punctuality`.
  */
 import { workerData } from 'node:worker_threads'
 import { numberIn, textIn } from '../sqlite-statements.ts'
 import { times } from './clock.ts'
 import { Connection } from './connection.ts'
-import { type LeaseMessage, type LeaseStart, RenewalTimes, type ToLeaseThread } from './lease-protocol.ts'
+import { type LeaseMessage, type LeaseStart, Punctuality, RenewalTimes, type ToLeaseThread } from './lease-protocol.ts'
 import { REAP, RENEW } from './lease-sql.ts'
 
 const start: LeaseStart = workerData
@@ -19,7 +19,7 @@ const renewals = new RenewalTimes(shared)
 const connection = new Connection({ url, waitMs: every })
 /** None before it is registered: a renewal that finds no row means that the daemon was declared dead. */
 let bootId: string | undefined
-let onTimeSince = times().monotonic
+const punctuality = new Punctuality(leaseMs, times().monotonic)
 
 const tell = (message: LeaseMessage): void => port.postMessage(message)
 
@@ -32,7 +32,7 @@ async function renew(): Promise<void> {
   const received = times()
   if (mine !== bootId) return
   if (row === undefined) return tell({ kind: 'dead' })
-  if (renewals.sinceRenewalMs(sent) > leaseMs) onTimeSince = sent.monotonic
+  punctuality.renewed(renewals.sinceRenewalMs(received), received.monotonic)
   renewals.renewed(sent)
   tell({
     kind: 'renewed',
@@ -46,7 +46,7 @@ async function renew(): Promise<void> {
       era: numberIn(row, 'era'),
     },
   })
-  if (received.monotonic - onTimeSince < leaseMs) return // I2
+  if (!punctuality.mayReap(received.monotonic)) return // I2
   const freed = await connection.query(REAP, [])
   if (freed.length > 0) tell({ kind: 'freed', sessions: freed.length })
 }
