@@ -125,20 +125,24 @@ async function throughput(runner: Runner): Promise<{ plain: number; runner: numb
   return { plain: quantile(samples.plain, 0.5), runner: quantile(samples.runner, 0.5) }
 }
 
-async function shortExecs(runner: Runner): Promise<{ lost: number; perSecond: number; bytesEach: number }> {
+type Short = { readonly lost: string; readonly perSecond: number; readonly bytesEach: number }
+
+async function shortExecs(runner: Runner): Promise<Short> {
   const before = await resident(runner)
   let next = 0
-  let lost = 0
+  const lost: string[] = []
   const worker = async (): Promise<void> => {
     while (next < SHORT) {
       const i = (next += 1)
       const text = await exec(runner, 'b1', { execId: `s${i}`, command: ['echo', `line ${i}`] })
       if (!text.includes(`"data":"line ${i}\\n"`) || text.indexOf('event: exit') < text.indexOf('event: stdout'))
-        lost += 1
+        lost.push(/"cause":"\w+"(?:[^}]*"reason":"\w+")?/.exec(text)?.[0] ?? 'no exit')
     }
   }
   const ms = await timed(() => Promise.all(Array.from({ length: 20 }, worker)))
-  return { lost, perSecond: (SHORT / ms) * 1000, bytesEach: ((await resident(runner)) - before) / SHORT }
+  const why = lost.length === 0 ? '' : ` (${[...new Set(lost)].join('; ')})`
+  const bytesEach = ((await resident(runner)) - before) / SHORT
+  return { lost: `${lost.length} lost${why}`, perSecond: (SHORT / ms) * 1000, bytesEach }
 }
 
 async function manyAtOnce(runner: Runner): Promise<{ ms: number; healthMs: number[] }> {
@@ -216,7 +220,7 @@ try {
     `These run one after another in one box, without a pause. Each reuses what the exec before left: a keeper, already in its control groups, which waits up to a minute for the next exec of its box (${round(keeper / 1024)} KiB of private memory), and named pipes, made in bulk. The first exec of a box, and the first that runs in parallel with another, has to start its keeper: ${round(quantile(first, 0.5))} ms (median of ${FIRST_BOXES}).\n`,
     paused.text,
     `## Output\n\n${OUTPUT_BYTES / 1e6} MB to the end of the exec, kept on disk, against a plain pipe that is only counted: ${round(output.runner)} MB/s against ${round(output.plain)} MB/s, ${round(output.runner / output.plain)}× (goal: at least ${GOAL.throughput}×).\n`,
-    `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost} lost, ${round(short.perSecond)} a second; at level bwrap ${sandboxed.lost} lost, ${round(sandboxed.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,
+    `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost}, ${round(short.perSecond)} a second; at level bwrap ${sandboxed.lost}, ${round(sandboxed.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,
     `An idle box costs ${round(idleBytes / 1024)} KiB of resident memory. Over those ${SHORT} execs the runner grew by ${round(short.bytesEach / 1024)} KiB an exec; what stays of one is an index entry of about 0.3 KiB, the rest is room that V8 takes for garbage and keeps.`,
   ].join('\n')
   const svg = barPlot(

@@ -40,7 +40,14 @@ export type RunnerHost = {
   /** How many keepers this process has made, and how many of them are idle. */
   readonly keepers: { made: number; idle: number }
   /** Sandboxes that are built ahead: whether, and how many there are in all boxes. */
-  readonly warm: { readonly isOn: boolean; count: number }
+  readonly warm: {
+    readonly isOn: boolean
+    readonly max: number
+    /** Of all boxes, also those that are being built. */
+    count: number
+    /** Those that wait for a command, the longest first, each with what discards it. */
+    readonly waiting: Map<object, () => void>
+  }
   /** The machine's shell adds no variables to what it starts. */
   readonly isPlainShell: boolean
   /** The words that start a keeper with an empty session keyring. */

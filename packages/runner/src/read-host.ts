@@ -95,7 +95,12 @@ export async function readHost(
       home,
     },
     environment,
-    warm: { isOn: isolation.level === 'bwrap' && options.warm !== false, count: 0 },
+    warm: {
+      isOn: isolation.level === 'bwrap' && options.warm !== false,
+      max: options.warmAll ?? RUNNER_DEFAULTS.warmAll,
+      count: 0,
+      waiting: new Map(),
+    },
     isPlainShell: await isPlainShell(),
     sharedNetwork: await canShareNetwork(isolation, nsenter, stateDir, layout),
     keyring: await findKeyringPrefix(path),

@@ -6,6 +6,7 @@
  *     guards are what they would be if it were built now. Otherwise it is discarded.
  * I2  The next one is built after an exec's end was reported, never before, and not while others wait to be started.
  * I3  One per box, more only if that was not enough (at most `warmMax`); each ends after a minute without use.
+ * I4  All boxes together have at most `warm.max`. A box that runs commands takes the place of the one that waits longest.
  */
 import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -43,6 +44,7 @@ export class WarmSandboxes {
   #wanted = 1
   #serial = 0
   #building = 0
+  #isUsed = false
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
 
@@ -53,6 +55,7 @@ export class WarmSandboxes {
 
   /** For an exec without input that would have this plan. Takes it out of the pool. */
   take(plan: AheadPlan): WarmSandbox | undefined {
+    this.#isUsed = true
     for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) {
       if (next.isUsable(plan)) {
         this.#forget(next)
@@ -85,15 +88,13 @@ export class WarmSandboxes {
       this.#isClosed ||
       !this.#box.isRunning() ||
       queue.length > 0 || // I2
-      this.#all.size + this.#building >= this.#wanted ||
-      warm.count >= RUNNER_DEFAULTS.warmAll
-    if (!warm.isOn || isFull()) return false
+      this.#all.size + this.#building >= this.#wanted
     let given = keeper
-    while (!isFull()) {
+    while (warm.isOn && !isFull() && this.#hasPlace()) {
       void this.#build(given)
       given = undefined
     }
-    return true
+    return keeper !== undefined && given === undefined
   }
 
   /** Ends all of them; nothing is built any more until `open`. */
@@ -110,6 +111,15 @@ export class WarmSandboxes {
   }
 
   // ---- details, in the order they are used above ----
+
+  /** I4. A box that has not run anything takes no other's place: creating many boxes builds no sandbox in vain. */
+  #hasPlace(): boolean {
+    const { warm } = this.#host
+    if (warm.count < warm.max) return true
+    const [discardOldest] = this.#isUsed ? warm.waiting.values() : []
+    discardOldest?.()
+    return discardOldest !== undefined
+  }
 
   async #build(given: Keeper | undefined): Promise<void> {
     this.#building += 1
@@ -155,6 +165,7 @@ export class WarmSandboxes {
   #offer(sandbox: WarmSandbox): void {
     if (!this.#all.has(sandbox)) return
     this.#ready.push(sandbox)
+    this.#host.warm.waiting.set(sandbox, () => this.#discard(sandbox))
     sandbox.expireAfter(RUNNER_DEFAULTS.keeperIdleMs, () => {
       this.#wanted = Math.max(1, this.#wanted - 1) // I3
       this.#discard(sandbox)
@@ -162,6 +173,7 @@ export class WarmSandboxes {
   }
 
   #forget(sandbox: WarmSandbox): void {
+    this.#host.warm.waiting.delete(sandbox)
     if (!this.#all.delete(sandbox)) return
     const at = this.#ready.indexOf(sandbox)
     if (at !== -1) this.#ready.splice(at, 1)

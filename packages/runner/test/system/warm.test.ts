@@ -102,6 +102,20 @@ describe('a warm sandbox', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.run('b1', { shell: 'echo out; echo err >&2; cat', merge: true })).stdout, 'out\nerr\n')
   })
 
+  test('belongs to the boxes that run commands: they take the place of one that only waits', async (t) => {
+    const runner = await inProcess(t, { warmAll: 1 })
+    await runner.box({ id: 'waits' })
+    await oneWarm(runner.stateDir, 'waits')
+    await runner.box({ id: 'works' })
+    assert.equal((await runner.run('works', 'echo cold')).stdout, 'cold\n')
+    await oneWarm(runner.stateDir, 'works')
+    await until(
+      () => warmOnes(runner.stateDir, 'waits').length,
+      (count) => count === 0,
+    )
+    assert.equal((await runner.run('waits', 'echo ran')).stdout, 'ran\n')
+  })
+
   test('that is killed before it is used costs nothing, and there are never more than four in a box', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
