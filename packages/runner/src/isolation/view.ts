@@ -53,7 +53,7 @@ export function boxView(level: IsolationLevel, layout: HostLayout, folders: BoxF
     ...(folders.etc.folder === undefined ? [] : [{ at: '/etc', host: folders.etc.folder, mode: 'ro' as const }]),
     ...folders.etc.files
       .filter((path) => path !== RESOLV || folders.resolv === undefined)
-      .map((path) => same(path, 'ro')),
+      .map((path) => ({ ...same(path, 'ro'), isOptional: true })), // a VPN may have removed resolv.conf since the start
     ...(folders.resolv === undefined ? [] : [{ at: RESOLV, host: folders.resolv, mode: 'ro' as const }]),
     { at: '/etc/passwd', host: folders.passwd, mode: 'ro' },
     { at: '/etc/group', host: folders.group, mode: 'ro' },

@@ -4,7 +4,9 @@ import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { bwrapOptions } from '../../src/isolation/bwrap-args.ts'
 import { EtcCopy } from '../../src/isolation/etc-copy.ts'
+import { boxView } from '../../src/isolation/view.ts'
 import { inProcess, until, withoutBwrap } from '../kit.ts'
 
 const SEE = `cd /etc; find . -type f -exec sha256sum {} + 2>&1 | sort; find . -type l -printf '%p -> %l\\n' | sort; find . -printf '%M %p\\n' | grep -v '^[dl]' | sort; echo x >hosts; echo "wrote $?"`
@@ -48,4 +50,18 @@ test('a copy is made once, found by the next runner, and is not there on a full 
   assert.equal(nowhere.current.folder, undefined)
   await nowhere.copied
   assert.deepEqual(nowhere.current, { folder: undefined, files: plan.files })
+})
+
+test('a file of /etc that is gone since the start keeps no command from running', () => {
+  const folders = {
+    workspace: { at: '/workspace', host: '/w', kind: 'private' as const },
+    home: { at: '/home/box', host: '/h' },
+    etc: { folder: undefined, files: ['/etc/resolv.conf', '/etc/hosts'] },
+    ...{ tmp: '/t', more: [], resolv: undefined, passwd: '/p', group: '/g', nothing: '/n' },
+  }
+  const layout = { folders: ['/usr'], links: new Map(), etc: [], masked: [], homePath: [] }
+  const view = boxView('bwrap', layout, folders)
+  const user = { kind: 'userns' as const, uid: 0, gid: 0, disableUserns: false }
+  const options = bwrapOptions({ view, user, network: 'none', cwd: '/', environment: {} }).join(' ')
+  assert.match(options, /--ro-bind-try \/etc\/resolv\.conf \/etc\/resolv\.conf --ro-bind-try \/etc\/hosts/)
 })
