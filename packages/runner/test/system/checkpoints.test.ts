@@ -25,7 +25,7 @@ import {
   type Restored,
   restoredSchema,
 } from '@breakfall/wire'
-import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
+import { asProgram, inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 const file = { after: (clean: () => unknown) => after(async () => void (await clean())) }
 const parent = tempFolder(file, 'checkpoints')
@@ -271,15 +271,21 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
 
   test('the oldest are removed when the budget is reached, and a checkpoint that can never fit is refused', async () => {
     const ws = await workspace('true')
-    for (let i = 0; i < 8; i++) {
-      sh(ws.folder, 'for f in 1 2 3 4 5 6; do head -c 90000 /dev/urandom >$f; done')
+    for (let i = 0; i < 4; i++) {
+      sh(ws.folder, 'for f in $(seq 12); do head -c 90000 /dev/urandom >$f; done')
       await ws.take(`${i}`)
     }
     const { checkpoints, bytes } = await ws.list()
     assert.ok(bytes <= 3_000_000, `${bytes} bytes`)
-    assert.ok(checkpoints.length < 8 && checkpoints.at(-1)?.label === '7')
+    assert.ok(checkpoints.length < 4 && checkpoints.at(-1)?.label === '3')
     assert.equal((await ws.refused('01a1ec13-0000-7000-8000-000000000000'))[1], 'checkpoint_not_found')
     await ws.restore(checkpoints[0]?.id ?? '', { force: true })
+    // A process that was killed may have left one that no list names.
+    const git = `git --git-dir ${join(runner.stateDir, 'boxes/default', ws.boxId, 'checkpoints/store')}`
+    sh(ws.folder, `${git} update-ref refs/checkpoints/unlisted refs/checkpoints/${checkpoints[1]?.id}`)
+    assert.equal((await ws.call('DELETE', `/${checkpoints[1]?.id}`)).status, 204)
+    const listed = (await ws.list()).checkpoints.map(({ id }) => id).toSorted()
+    assert.deepEqual(sh(ws.folder, `${git} for-each-ref --format='%(refname:lstrip=2)'`).split('\n'), [...listed, ''])
     sh(ws.folder, 'for f in $(seq 301); do : >$f; done')
     const { status, json } = await ws.call('POST', '', {})
     assert.deepEqual([status, json.category], [429, 'quota_exceeded'])
@@ -343,6 +349,31 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     await again.restore(safety?.id ?? '')
     assert.equal(sh(ws.folder, 'cat $(seq 250) | sort -u'), 'new\n')
   })
+
+  test(
+    'a plain user gets back what is in read-only folders, and these stay read-only',
+    { skip: withoutRoot },
+    async (t) => {
+      const [user, folder] = [{ uid: 65_534, gid: 65_534 }, tempFolder(t)]
+      chmodSync(folder, 0o755)
+      const project = join(folder, 'project')
+      sh(folder, 'mkdir -p project/ro/deep project/kept; echo one >project/ro/deep/a; echo one >project/kept/b')
+      sh(project, 'chmod 555 ro/deep ro; chown -R 65534:65534 .')
+      const own = await asProgram(t, join(folder, 'state'), ['--allow-workspace', folder], user)
+      await own.box({ id: 'b1', workspace: project, checkpoints: 'manual' })
+      const ws = new Workspace(project, 'b1', own)
+      const original = treeOf(project)
+      const { id } = await ws.take()
+      await ws.run(
+        'chmod 755 ro ro/deep; echo two >ro/deep/a; touch ro/new; chmod 555 ro/deep ro; echo two >kept/b; chmod 555 kept',
+      )
+      const changed = treeOf(project)
+      const { safety, skipped } = await ws.restore(id)
+      assert.deepEqual([treeOf(project), skipped], [original, []])
+      await ws.restore(safety ?? '')
+      assert.equal(treeOf(project), changed)
+    },
+  )
 
   test('a damaged object is found before any file changes', async () => {
     const ws = await workspace('echo one >a; echo one >b')

@@ -57,7 +57,12 @@ test('a file of /etc that is gone since the start keeps no command from running'
     workspace: { at: '/workspace', host: '/w', kind: 'private' as const },
     home: { at: '/home/box', host: '/h' },
     etc: { folder: undefined, files: ['/etc/resolv.conf', '/etc/hosts'] },
-    ...{ tmp: '/t', more: [], resolv: undefined, passwd: '/p', group: '/g', nothing: '/n' },
+    tmp: '/t',
+    more: [],
+    resolv: undefined,
+    passwd: '/p',
+    group: '/g',
+    nothing: '/n',
   }
   const layout = { folders: ['/usr'], links: new Map(), etc: [], masked: [], homePath: [] }
   const view = boxView('bwrap', layout, folders)
