@@ -239,7 +239,7 @@ test('a daemon that is cut off suspends itself before its lease ends, is declare
   await b.append({ ...appendOf(taken, 1, ['2']), set: { state: 'idle', turnId: null }, release: free })
   proxy.release()
   assert.equal(await late, 'lease_lost')
-  await eventually('it is a new daemon', () => a.lease.isHeld())
+  await eventually('it is a new daemon', () => changes.includes('resume'))
   assert.notEqual(a.lease.bootId, bootId)
   assert.deepEqual(changes.slice(0, 3), ['suspend', 'lost', 'resume']) // a busy machine may cost it the next lease, too
   assert.deepEqual(
@@ -252,13 +252,13 @@ test('a daemon that is cut off suspends itself before its lease ends, is declare
 
 test('a stall shorter than the lease changes no owner', async (t) => {
   const { proxy, url } = await proxied(t)
-  const leaseMs = 3_000
+  const leaseMs = 15_000
   const a = await opened(t, { url, leaseMs })
   await opened(t, { leaseMs })
   const session = await claimed(a)
   proxy.down = 'hold' // answers are late; what was asked took effect
   const append = a.append({ ...appendOf(session, 0, ['1']), set: busy })
-  await new Promise((resolve) => setTimeout(resolve, leaseMs * 0.5))
+  await new Promise((resolve) => setTimeout(resolve, leaseMs * 0.1))
   proxy.release()
   await append
   await a.append({ ...appendOf(session, 1, ['2']), set: { state: 'idle', turnId: null } })
