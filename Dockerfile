@@ -4,7 +4,7 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /src
 COPY . .
-RUN npm ci --no-audit --no-fund && npm run build && mkdir /packed && npm pack --pack-destination /packed ./packages/*/dist
+RUN npm run build -- --out /built && mkdir /packed && npm pack --pack-destination /packed /built/*
 
 # Installed as a user installs them, without the tools that built them.
 FROM node:24-bookworm-slim AS install

@@ -83,6 +83,11 @@ test('the image has stages that exist, a user that is not root, bubblewrap, a vo
   const [port] = argumentsOf('EXPOSE')
   assert.match(last('HEALTHCHECK'), new RegExp(`127\\.0\\.0\\.1:${port}/v1/health`))
   assert.match(last('CMD'), new RegExp(`"--port", "${port}"`))
+  // The folder that the build wrote: `packages/*/dist` has the built page of the console as well, which is no package.
+  assert.match(
+    argumentsOf('RUN')[0] ?? '',
+    /^npm run build -- --out (\S+) && .*npm pack --pack-destination \S+ \1\/\*$/,
+  )
   const ignored = file('.dockerignore').split('\n')
   for (const needed of ['packages', 'scripts', 'docs', 'package.json', 'LICENSE', 'tsconfig.build.json']) {
     assert.ok(existsSync(join(root, needed)), needed)

@@ -5,16 +5,17 @@
  * I1  A folder without our files is never removed, whatever --state-dir says.
  * I2  Nothing is removed while a daemon uses it, or without a yes.
  */
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import { readProcess, sendSignal } from '@breakfall/supervisor/platform'
+import { isDead, readProcess, sendSignal } from '@breakfall/supervisor/platform'
 import { userConfigFile } from '../config/paths.ts'
 import type { Context } from '../context.ts'
 import { healthAt, readDaemonFile, readToken } from '../daemon/find.ts'
+import { errorCode } from '../process/error-code.ts'
 import { bytesText } from '../render/bytes.ts'
 
 export type UninstallOptions = {
@@ -31,7 +32,7 @@ export async function uninstallCommand({ out, config }: Context, options: Uninst
   const bytes = folders.reduce((sum, folder) => sum + bytesIn(folder), 0)
   if (folders.length > 0 && options.yes !== true) await askFirst(folders, bytes)
   await endRunner(stateDir)
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  for (const folder of folders) removeFolder(folder)
   if (out.json) return out.result({ removed: folders, bytes })
   for (const folder of folders) out.line(`removed ${folder}`)
   if (folders.length === 0) out.line(`nothing to remove: ${stateDir} does not exist`)
@@ -117,7 +118,20 @@ async function endRunner(stateDir: string): Promise<void> {
 type RunnerFile = { readonly url: string; readonly pid: number; readonly startTime: number }
 
 /** A pid alone does not identify a process. */
-const isRunning = ({ pid, startTime }: RunnerFile): boolean => readProcess(pid)?.startTime === startTime
+function isRunning({ pid, startTime }: RunnerFile): boolean {
+  const found = readProcess(pid)
+  return found !== undefined && !isDead(found) && found.startTime === startTime
+}
+
+/** A mount point, as in a container, or a folder whose parent is not ours stays, empty. */
+function removeFolder(folder: string): void {
+  for (const name of readdirSync(folder)) rmSync(join(folder, name), { recursive: true, force: true })
+  try {
+    rmdirSync(folder)
+  } catch (error) {
+    if (!['EBUSY', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) throw error
+  }
+}
 
 function runnerIn(stateDir: string): RunnerFile | undefined {
   try {
