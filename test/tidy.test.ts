@@ -55,6 +55,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',
   'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
   'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',
+  'packages/cli/src/run/downloads.ts': 'waits for downloads to end',
   'packages/cli/src/commands/uninstall.ts': 'waits for a process to end',
   'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",

@@ -55,6 +55,25 @@ test(
 )
 
 test(
+  'a run ends after the first start of a server that npx may be downloading, and says so after its result',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([say('all done')])
+    const late = badServer(desk.folder, 'late')
+    const { command, args } = late.config
+    const npx = desk.write('npx', `#!/bin/sh\nexec ${[command, ...args].map((word) => `'${word}'`).join(' ')}\n`, 0o755)
+    desk.config(`${table('late', { command: npx, args: [] })}startMs = 120000\n`)
+    const run = desk.begin(['go'])
+    await run.seen(({ event }) => event === 'result')
+    await eventually('the notice', () => run.stderr.includes('mcp: npx may still be downloading late; waiting up to'))
+    late.open()
+    const { code, stderr } = await run.ended
+    assert.equal(code, 0, stderr)
+    assert.equal(late.ran('start'), 1)
+  },
+)
+
+test(
   'a server that cannot start: tools and call end alike, with a daemon or without; a run and the doctor name it',
   LIMIT,
   async () => {

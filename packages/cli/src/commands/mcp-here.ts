@@ -6,10 +6,10 @@
  *     A server whose start has failed is stopped before its next one.
  */
 import { randomUUID } from 'node:crypto'
-import { basename } from 'node:path'
 import { duration, Fault } from '@breakfall/faults'
 import type { McpServer, McpServerConfig } from '@breakfall/mcp'
 import type { McpCalled, McpList } from '@breakfall/wire'
+import { launcherOf } from '../config/launchers.ts'
 import type { Context } from '../context.ts'
 
 type Config = Context['config']
@@ -80,11 +80,8 @@ export async function calledHere(server: McpServer, tool: string, given: Record<
 
 // ---- details ----
 
-function waitingFor({ name, startMs, config: { command = '' } }: McpServer): string {
-  const launcher = basename(command).replace(/\.cmd$/, '')
-  const why = LAUNCHERS.has(launcher) ? ` (${launcher} may be downloading)` : ''
+function waitingFor({ name, startMs, config }: McpServer): string {
+  const launcher = launcherOf(config)
+  const why = launcher === undefined ? '' : ` (${launcher} may be downloading)`
   return `${name} is starting${why}; waiting up to ${duration(startMs)}`
 }
-
-/** These download a server before they start it. */
-const LAUNCHERS = new Set(['npx', 'npm', 'pnpm', 'pnpx', 'yarn', 'bunx', 'uv', 'uvx', 'pipx', 'docker', 'podman'])

@@ -16,6 +16,7 @@ import { TurnAdoption } from '../run/adopt-turn.ts'
 import { runMounts } from '../run/box.ts'
 import { broughtModel, changeFor, type ChangeOptions, keyForTurn, noModelFault } from '../run/brought-model.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
+import { letDownloadsEnd } from '../run/downloads.ts'
 import { followTurn } from '../run/follow-turn.ts'
 import { isContinuing, modelFlag, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
 import { readPrompt } from '../run/prompt.ts'
@@ -64,7 +65,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const client = new DaemonClient(address, { locate: () => adoption.locate(), policy: RECONNECT_POLICY })
   const session = await interrupt.unlessInterrupted(sessionToContinue(client, context, { folder, prompt }))
   const isNamed = modelFlag(options) !== undefined && prompt !== undefined // an unfinished turn keeps its model
-  return await followTurn(
+  const code = await followTurn(
     {
       client,
       prompt,
@@ -81,6 +82,9 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     },
     out,
   )
+  if (!daemon.isLasting && !interrupt.signal.aborted)
+    await letDownloadsEnd({ client: oneShotClient(address), servers: config.outside.mcp, interrupt, out })
+  return code
 }
 
 function grantFolders(context: RunContext, folder: string): void {

@@ -2,13 +2,14 @@
 import { counted } from './counted.ts'
 
 /** Empty if there is nothing to say. `isUnknown`: commands ran, and what they changed is not fully known. */
-export function changedText(files: readonly string[], isUnknown: boolean): string {
+export function changedText(files: readonly string[], isUnknown: boolean, isEnded = true): string {
   const shown = files.slice(0, SHOWN_MAX).join(', ')
   const more = files.length - SHOWN_MAX
   const atLeast = files.length >= NAMED_MAX ? 'at least ' : ''
   const named = more > 0 ? `${shown} and ${atLeast}${counted(more, 'more file')}` : shown
   if (!isUnknown) return named
-  return named === '' ? `files: unknown; ${WHY}` : `${named}; more is unknown: ${WHY}`
+  const why = isEnded ? WHY : LATER
+  return named === '' ? `files: unknown; ${why}` : `${named}; more is unknown: ${why}`
 }
 
 // ---- details ----
@@ -16,4 +17,5 @@ export function changedText(files: readonly string[], isUnknown: boolean): strin
 const SHOWN_MAX = 20
 const NAMED_MAX = 100 // the daemon names no more
 
+const LATER = 'what commands change is known when the turn ends'
 const WHY = 'commands ran, and no checkpoint shows what they changed'

@@ -33,7 +33,7 @@ export function turnFacts(turn: Turn): readonly string[] {
     ['survived', faultsSurvived === 0 ? '' : counted(faultsSurvived, 'fault')],
     ['unknown', unknownOutcomes === 0 ? '' : `whether ${counted(unknownOutcomes, 'call')} ran`],
     ['used', turn.attempts === 0 ? '' : [tokens(usage), money(cost)].filter((text) => text !== undefined).join(', ')],
-    ['changed', changedText(filesChanged, filesUnknown)],
+    ['changed', changedText(filesChanged, filesUnknown, turn.endedAt !== null)],
     ...longOutputs.map((execId) => ['cut', asTyped(`a long output; all of it: breakfall output ${execId}`)] as const),
   ]
   return facts.flatMap(([name, text]) => (text === '' ? [] : [`${name.padEnd(8)} ${text}`]))
