@@ -22,7 +22,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Loaded on demand only: fault injection must not slow down a normal start. */
-const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = { cli: ['chaos', 'console', 'console/build'] }
+const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = {
+  cli: ['chaos', 'chaos/internal', 'console', 'console/build'],
+}
 
 /** Loaded if the program has them; only their types may be imported. `scripts/packages.mjs` declares them. */
 const OPTIONAL_PEERS: Readonly<Record<string, readonly string[]>> = { model: ['@opentelemetry/api'] }

@@ -1,5 +1,5 @@
 /** The verdict on a run, from what a person would see and what the tools did. Pure. */
-import { answerTo, createStepsTool, type Message, scriptFor } from '@breakfall/chaos'
+import { answerTo, createStepsTool, type Message, scriptFor } from '@breakfall/chaos/internal'
 
 /**
  * exact: every step's text once, every tool once and in order. shown twice: nothing is missing and the tools are right, but some

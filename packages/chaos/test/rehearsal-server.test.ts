@@ -4,7 +4,8 @@ import { type TestContext, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { type Content, GoogleGenAI } from '@google/genai'
 import OpenAI from 'openai'
-import { createStepsTool, type RehearsalModel, startRehearsalModel } from '../src/index.ts'
+import { type RehearsalModel, startRehearsalModel } from '../src/index.ts'
+import { createStepsTool } from '../src/internal.ts'
 
 async function start(t: TestContext, chunkDelayMs = 0): Promise<RehearsalModel> {
   const model = await startRehearsalModel({ chunkDelayMs })

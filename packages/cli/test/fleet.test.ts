@@ -1,7 +1,7 @@
 /** The pure parts of `breakfall fleet`: its words, its table and its checker. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { randomSequence } from '@breakfall/chaos'
+import { randomSequence } from '@breakfall/chaos/internal'
 import type { SessionEvent } from '@breakfall/wire'
 import { actionOf, needsNumber, parseScript } from '../src/fleet/actions.ts'
 import { check, checkedLine, isKept } from '../src/fleet/check.ts'

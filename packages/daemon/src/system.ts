@@ -1,7 +1,7 @@
 /** The system around the sessions, as one value: the daemon, its journal, its runner and its model server. Without secrets. */
 import { statfs } from 'node:fs/promises'
 import type { ExitReport, Supervised } from '@breakfall/supervisor'
-import { headline, toDiagnostic } from '@breakfall/supervisor'
+import { headline, toDiagnostic } from '@breakfall/supervisor/internal'
 import type { Child, System } from '@breakfall/wire'
 import type { Engine } from './engine/engine.ts'
 import type { ConfigReader } from './live-config.ts'

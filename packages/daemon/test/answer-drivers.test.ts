@@ -15,7 +15,7 @@ import {
   reduceAnswer,
   type Rung,
   rungEvent,
-} from '@breakfall/model'
+} from '@breakfall/model/internal'
 import type { EventDraft, SessionEvent } from '@breakfall/wire'
 import fc from 'fast-check'
 import { discardDrafts, retryDraft } from '../src/engine/answer-writer.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, POLICY_DEFAULTS } from '@breakfall/faults'
-import { initialAnswer } from '@breakfall/model'
+import { initialAnswer } from '@breakfall/model/internal'
 import { type SessionEvent, sessionEventSchema } from '@breakfall/wire'
 import { Registry } from 'prom-client'
 import { budgetsLeft, parkedCategories, turnMetrics } from '../src/api/turn-metrics.ts'

@@ -1,7 +1,8 @@
 /** One request to the gateway: its id, its client's connection, and the gateway's own responses in the shape of the requested API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
-import { type ErrorAnswer, errorAnswer, type RelayApiName } from '@breakfall/model'
+import { type RelayApiName } from '@breakfall/model'
+import { type ErrorAnswer, errorAnswer } from '@breakfall/model/internal'
 import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
 import { errorApi, normalised } from './paths.ts'

@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { type JsonBody, jsonBody, relayAnswer, type RelayTarget } from '@breakfall/model'
+import { type JsonBody, jsonBody, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
 import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
 import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'

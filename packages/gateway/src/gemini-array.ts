@@ -2,7 +2,7 @@
  * Gemini streams events with `?alt=sse`, and without it the elements of one JSON array. The gateway always asks the upstream
  * for events, which can be healed, and writes the array itself for clients that want one.
  */
-import type { RelaySink } from '@breakfall/model'
+import type { RelaySink } from '@breakfall/model/internal'
 import { SseDecoder } from '@breakfall/wire'
 import type { ModelRoute } from './paths.ts'
 

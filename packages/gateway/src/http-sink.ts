@@ -1,6 +1,6 @@
 /** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that stops reading. */
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
-import type { RelaySink } from '@breakfall/model'
+import type { RelaySink } from '@breakfall/model/internal'
 
 export const REQUEST_ID = 'x-breakfall-request-id'
 

@@ -1,5 +1,5 @@
 /** One line of JSON per request: which upstream, how many attempts, the outcome. Never a key, never a prompt. */
-import type { RelayOutcome } from '@breakfall/model'
+import type { RelayOutcome } from '@breakfall/model/internal'
 import { destination, type Logger, pino } from 'pino'
 
 /** Receives one entry per request. */

@@ -1,5 +1,6 @@
 /** The gateway's numbers, in Prometheus' text format. Labels are closed lists: no client can add to them. */
-import type { RelayApiName, RelayEvent, RelayOutcome } from '@breakfall/model'
+import type { RelayApiName } from '@breakfall/model'
+import type { RelayEvent, RelayOutcome } from '@breakfall/model/internal'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { UpstreamPool } from './health.ts'
 

@@ -1,6 +1,7 @@
 /** The gateway's options. Resolved once, at the start; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
-import { type Hold, HOLDS, isProfileName, isSameHost, type ProfileName, resolvePolicy } from '@breakfall/model'
+import { type Hold, HOLDS, isProfileName, type ProfileName } from '@breakfall/model'
+import { isSameHost, resolvePolicy } from '@breakfall/model/internal'
 import type { PolicyInput } from '@breakfall/wire'
 import { systemNow } from './clock.ts'
 import { type GatewayLog, stderrLogger } from './log.ts'

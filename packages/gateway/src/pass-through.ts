@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
-import { clientHeaders, upstreamHeaders, withoutVersion } from '@breakfall/model'
+import { clientHeaders, upstreamHeaders, withoutVersion } from '@breakfall/model/internal'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'

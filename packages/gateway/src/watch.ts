@@ -1,6 +1,6 @@
 /** What the gateway is doing right now, for a live view: open streams, failures, heals. */
 import type { FaultCategory, FaultReport } from '@breakfall/faults'
-import type { RelayEvent, RelayOutcome } from '@breakfall/model'
+import type { RelayEvent, RelayOutcome } from '@breakfall/model/internal'
 import type { UpstreamHealth } from './health.ts'
 
 export type LiveStream = {

@@ -5,7 +5,8 @@
  * I2  Only a server that sent something wrong has broken the protocol. A server that exits or stays silent has failed.
  */
 import { duration, Fault } from '@breakfall/faults'
-import { describeExit, explainingLine, type ExitReport } from '@breakfall/supervisor'
+import { describeExit, type ExitReport } from '@breakfall/supervisor'
+import { explainingLine } from '@breakfall/supervisor/internal'
 
 export type EndReport = Omit<ExitReport, 'restart'>
 

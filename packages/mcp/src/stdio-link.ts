@@ -7,7 +7,8 @@
  * I4  Only the supervisor says that a start took too long, and a write that fails is explained by the exit that follows it.
  */
 import type { Fault } from '@breakfall/faults'
-import { type ChildEvent, type ExitReport, supervise, type Supervised, within } from '@breakfall/supervisor'
+import { type ChildEvent, type ExitReport, supervise, type Supervised } from '@breakfall/supervisor'
+import { within } from '@breakfall/supervisor/internal'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'

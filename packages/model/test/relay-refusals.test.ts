@@ -65,7 +65,7 @@ for (const [what, play, status, category, headersMs] of [
 test('an unusable target is an error response, not an exception', async () => {
   const got = await relayed([GOOD], { fallback: [] })
   assert.equal(got.status, 200)
-  const { relayAnswer } = await import('../src/index.ts')
+  const { relayAnswer } = await import('../src/internal.ts')
   const request = { api: 'openai-chat', method: 'POST', search: '', headers: {}, body: Buffer.from('{}') } as const
   for (const stream of [true, false]) {
     let status = 0

@@ -1,13 +1,13 @@
 /** A client of the relay: sends a request through it and holds what any client of that API would hold. */
 import { type Frame, framesIn } from '../../../test/kit/sse.ts'
+import { type ApiName } from '../src/index.ts'
 import {
-  type ApiName,
   relayAnswer,
   type RelayEvent,
   type RelayOptions,
   type RelayOutcome,
   type RelayTarget,
-} from '../src/index.ts'
+} from '../src/internal.ts'
 import { QUICK, TOOLS } from './collect.ts'
 import { type Exchange } from '../../../test/kit/exchange.ts'
 import { type Script, startModelServer } from '../../../test/kit/model-server.ts'

@@ -1,15 +1,8 @@
 /** One attempt, for a caller that decides itself: no retry, no wait, no discard. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import {
-  type AnswerRequest,
-  canContinue,
-  type ProfileName,
-  targetsOf,
-  tryAnswer,
-  type TryEvent,
-  type TryOptions,
-} from '../src/index.ts'
+import { type AnswerRequest, type ProfileName, tryAnswer, type TryEvent, type TryOptions } from '../src/index.ts'
+import { canContinue, targetsOf } from '../src/internal.ts'
 import { targetOf } from '../src/target.ts'
 import { TOOLS } from './collect.ts'
 import { startModelServer } from '../../../test/kit/model-server.ts'

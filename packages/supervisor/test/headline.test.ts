@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { diagnose, headline, SIGNATURES } from '../src/index.ts'
+import { diagnose, SIGNATURES } from '../src/index.ts'
+import { headline } from '../src/internal.ts'
 import { explainingLine } from '../src/explaining-line.ts'
 
 test('message and advice do not repeat each other, whichever says more', () => {

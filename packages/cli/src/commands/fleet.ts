@@ -68,7 +68,7 @@ async function scriptOf({ script, seed, actions }: FleetOptions): Promise<string
   if (seed === undefined) return script
   if (script !== undefined)
     throw new Fault('invalid_request', { error: 'Nothing was started. Pass either --script or --seed.' })
-  const { randomSequence } = await import('@breakfall/chaos')
+  const { randomSequence } = await import('@breakfall/chaos/internal')
   return nemesis(randomSequence('fleet', seed), actions)
 }
 

@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } 
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { isFault } from '@breakfall/faults'
-import { APPARMOR_FIX } from '@breakfall/runner'
+import { APPARMOR_FIX } from '@breakfall/runner/internal'
 import { restrictsUserNamespaces } from '@breakfall/supervisor/platform'
 import { errorCode } from '../process/error-code.ts'
 import { prepareStateDir } from '../process/state-folder.ts'

@@ -5,7 +5,8 @@
  * I2  Printed lines are redacted before they are shown.
  */
 import { duration, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
-import { makeRedactor, modelCommand, type ModelServer, type ModelServerSpec, serveModel } from '@breakfall/supervisor'
+import { modelCommand, type ModelServer, type ModelServerSpec, serveModel } from '@breakfall/supervisor'
+import { makeRedactor } from '@breakfall/supervisor/internal'
 import type { Env } from '../config/env.ts'
 import type { ServedModel } from '../config/model.ts'
 import { firstListedModel } from '../model/list.ts'

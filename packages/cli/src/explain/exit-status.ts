@@ -1,6 +1,7 @@
 /** Explains an exit code or a signal: what a shell means by it, and what it means if a breakfall command printed it. Pure. */
 import { EXIT_CODES, Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
-import { describeExit, diagnoseExit, readExit, toDiagnostic } from '@breakfall/supervisor'
+import { describeExit, diagnoseExit, readExit } from '@breakfall/supervisor'
+import { toDiagnostic } from '@breakfall/supervisor/internal'
 
 export type ExitExplanation = {
   readonly report: FaultReport

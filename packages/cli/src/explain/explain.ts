@@ -13,7 +13,8 @@ import {
   isFaultReport,
   type ResponseEvidence,
 } from '@breakfall/faults'
-import { diagnose, headline, SIGNATURES } from '@breakfall/supervisor'
+import { diagnose, SIGNATURES } from '@breakfall/supervisor'
+import { headline } from '@breakfall/supervisor/internal'
 import { explainExitCode, fromExit } from './exit-status.ts'
 import { isTerm, TERMS } from './terms.ts'
 

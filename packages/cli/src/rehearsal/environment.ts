@@ -33,13 +33,14 @@ export async function startRehearsal(options: {
   isolation: 'bwrap' | 'process' | undefined
 }): Promise<Rehearsal> {
   const chaos = await import('@breakfall/chaos')
+  const { REHEARSAL_PROJECT, REHEARSAL_PROMPT } = await import('@breakfall/chaos/internal')
   const plan = options.plan === undefined ? chaos.readPlan(DEFAULT_PLAN) : chaos.parsePlan(options.plan)
   await using started = new AsyncDisposableStack() // cleans up if a later part fails to start
   const scratch = makeScratch('rehearsal')
   started.defer(() => rmSync(scratch, { recursive: true, force: true }))
   const folder = join(scratch, 'project')
   const stateDir = join(scratch, 'state')
-  for (const [path, content] of Object.entries(chaos.REHEARSAL_PROJECT)) {
+  for (const [path, content] of Object.entries(REHEARSAL_PROJECT)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
   }
@@ -60,7 +61,7 @@ export async function startRehearsal(options: {
   return {
     folder,
     stateDir,
-    prompt: options.prompt ?? chaos.REHEARSAL_PROMPT,
+    prompt: options.prompt ?? REHEARSAL_PROMPT,
     modelName: 'rehearsal/fix',
     provider: {
       name: 'rehearsal',

@@ -4,7 +4,8 @@
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { Fault, faultFrom } from '@breakfall/faults'
-import { type JoinOptions, runnerIdIn } from '@breakfall/runner'
+import { type JoinOptions } from '@breakfall/runner'
+import { runnerIdIn } from '@breakfall/runner/internal'
 import { runnerEnrolledSchema } from '@breakfall/wire'
 import { parseTokens, readFleetKey } from '@breakfall/wire/node'
 import type { ResolvedConfig } from '../config/resolve.ts'

@@ -1,5 +1,5 @@
 /** The daemon's routes, as data: names, parameters, responses and handlers. */
-import { traceparentIn } from '@breakfall/model'
+import { traceparentIn } from '@breakfall/model/internal'
 import { FAULTS } from '@breakfall/faults'
 import {
   API_NUMBER,

@@ -6,7 +6,8 @@
  *     answer is complete. If the answer breaks off it is never shown, and the next attempt says it again.
  */
 import type { FaultReport } from '@breakfall/faults'
-import { type Rung, type ShownPart, shownText, type TryEvent, type Usage } from '@breakfall/model'
+import { type TryEvent, type Usage } from '@breakfall/model'
+import { type Rung, type ShownPart, shownText } from '@breakfall/model/internal'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'

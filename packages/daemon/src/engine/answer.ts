@@ -1,6 +1,6 @@
 /** Makes one attempt at the answer of a step. */
 import { Fault } from '@breakfall/faults'
-import { canContinue, shownText, takesPrefill } from '@breakfall/model'
+import { canContinue, shownText, takesPrefill } from '@breakfall/model/internal'
 import { planCompaction } from '../turn/compaction.ts'
 import { conversationBytes, toMessages } from '../turn/messages.ts'
 import { AnswerWriter, discardDrafts } from './answer-writer.ts'

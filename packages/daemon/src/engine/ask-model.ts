@@ -8,17 +8,8 @@
  * I2  Only `nextRung` says what follows, from the state that the journal folds into.
  */
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
-import {
-  type AnswerRequest,
-  type Fallback,
-  nextRung,
-  type Target,
-  targetsOf,
-  type ToolSpec,
-  type TryOptions,
-  type Usage,
-  wasEmpty,
-} from '@breakfall/model'
+import { type AnswerRequest, type Fallback, type ToolSpec, type TryOptions, type Usage } from '@breakfall/model'
+import { nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
 import { costOf, type Price } from '../turn/cost.ts'

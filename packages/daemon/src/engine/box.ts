@@ -8,7 +8,7 @@
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { type Box, type BoxCreate, invalidRequest, type Placement } from '@breakfall/wire'
-import { within } from '@breakfall/supervisor'
+import { within } from '@breakfall/supervisor/internal'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
 import type { RunnerAddress } from '../runner/endpoint.ts'

@@ -8,7 +8,7 @@
  *     not recovered itself yet stay untouched.
  */
 import { classify, Fault, faultFrom, isFault, type Policy, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
-import type { ShownPart } from '@breakfall/model'
+import type { ShownPart } from '@breakfall/model/internal'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, QueuedTurn, ToolCall, TurnFold } from '../turn/state.ts'

@@ -17,7 +17,7 @@ import {
   type TurnResume,
 } from '@breakfall/wire'
 import { newId } from '@breakfall/wire/node'
-import { within } from '@breakfall/supervisor'
+import { within } from '@breakfall/supervisor/internal'
 import { z } from 'zod'
 import type { CommandRow } from '../store/sharing.ts'
 import type { CancelRequest, SessionRow, Store } from '../store/store.ts'

@@ -12,7 +12,7 @@
  * I5  In a shared store a parked turn has no owner. Whoever claims it when it is due looks once, and resumes it or gives it up again.
  */
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
-import { within } from '@breakfall/supervisor'
+import { within } from '@breakfall/supervisor/internal'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt } from '../turn/next.ts'
 import type { Parked, TurnFold } from '../turn/state.ts'

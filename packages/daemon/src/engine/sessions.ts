@@ -25,7 +25,7 @@ import {
   type TurnResume,
 } from '@breakfall/wire'
 import type { OutputAnswer } from '@breakfall/runner/client'
-import { within } from '@breakfall/supervisor'
+import { within } from '@breakfall/supervisor/internal'
 import type { CommandKind } from '../store/sharing.ts'
 import type { CancelRequest, KeyRow, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'

@@ -8,7 +8,8 @@
  *     can link to it, and a command that is started again has the same environment.
  */
 import { isFault } from '@breakfall/faults'
-import { ChatSpan, type Span, startSpan, type Target, TELEMETRY } from '@breakfall/model'
+import { TELEMETRY } from '@breakfall/model'
+import { ChatSpan, type Span, startSpan, type Target } from '@breakfall/model/internal'
 import type { EventType, SessionEvent } from '@breakfall/wire'
 
 const { attributes: A, events, operations, spans } = TELEMETRY

@@ -1,6 +1,6 @@
 /** Advances the answer machine by an event of the journal. Events that are not about the answer change nothing. */
 import { faultFrom } from '@breakfall/faults'
-import { type AnswerState, reduceAnswer } from '@breakfall/model'
+import { type AnswerState, reduceAnswer } from '@breakfall/model/internal'
 import type { SessionEvent } from '@breakfall/wire'
 
 export function advanced(answer: AnswerState, event: SessionEvent): AnswerState {

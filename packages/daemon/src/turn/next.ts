@@ -5,7 +5,7 @@
  * I2  Tools run in order, each after its predecessor has a result; a call with a result never runs again.
  */
 import { LIMITS } from '@breakfall/faults'
-import { interruptedParts, nextAttempt } from '@breakfall/model'
+import { interruptedParts, nextAttempt } from '@breakfall/model/internal'
 import { compactionDue } from './compaction.ts'
 import type { Circumstances, Command, SessionFold, ToolCall, TurnFold } from './state.ts'
 

@@ -7,7 +7,7 @@
  *     prompt, even if the turn was interrupted.
  */
 import { faultFrom } from '@breakfall/faults'
-import { initialAnswer, isHandover, shownText } from '@breakfall/model'
+import { initialAnswer, isHandover, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import { advanced } from './answer-events.ts'
 import { addCost, NO_COST } from './cost.ts'

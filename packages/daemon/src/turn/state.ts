@@ -1,6 +1,6 @@
 /** The state that a session's journal folds into. Immutable; only `reduce` makes a new one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
-import type { AnswerState, ShownPart } from '@breakfall/model'
+import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { CostSum } from './cost.ts'

@@ -1,0 +1,4 @@
+/** For Breakfall's own packages. Not public: it may change in any release. */
+export { RUNTIME_PROGRAMS } from './home/runtimes.ts'
+export { APPARMOR_FIX } from './isolation/lacks.ts'
+export { runnerIdIn } from './state/identity.ts'
