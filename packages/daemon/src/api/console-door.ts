@@ -106,18 +106,20 @@ export class ConsoleDoor {
 
 // ---- details ----
 
-const PREFIXES = { token: 'bfc1', ticket: 'bft1' } as const
-type Sealed = keyof typeof PREFIXES
+/** A ticket goes into an address, so it has no dots: programs that make links of text would cut it there. */
+const SEALS = { token: { prefix: 'bfc1', between: '.' }, ticket: { prefix: 'bft1', between: '_' } } as const
+type Sealed = keyof typeof SEALS
 
 const SEALED = {
   token: /^(bfc1\.([0-9a-z]{1,11})\.[A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/,
-  ticket: /^(bft1\.([0-9a-z]{1,11})\.[A-Za-z0-9_-]{16})\.([A-Za-z0-9_-]{43})$/,
+  ticket: /^(bft1_([0-9a-z]{1,11})_[A-Za-z0-9_-]{16})_([A-Za-z0-9_-]{43})$/,
 } as const
 
 /** Its kind, when it expires, something random, and a signature of all that. */
 function sealed(what: Sealed, key: string, expiresAt: number): string {
-  const signed = `${PREFIXES[what]}.${expiresAt.toString(36)}.${randomBytes(12).toString('base64url')}`
-  return `${signed}.${signature(what, key, signed)}`
+  const { prefix, between } = SEALS[what]
+  const signed = [prefix, expiresAt.toString(36), randomBytes(12).toString('base64url')].join(between)
+  return `${signed}${between}${signature(what, key, signed)}`
 }
 
 const signature = (what: Sealed, key: string, signed: string): string =>
