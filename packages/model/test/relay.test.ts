@@ -1,9 +1,20 @@
 /** The relay: what a client holds after each fault, before content and after it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
-import { answer, callStart, done, finish, frame, role, text, thought } from '../../../test/kit/openai-frames.ts'
+import {
+  answer,
+  answerFrames,
+  callStart,
+  done,
+  finish,
+  frame,
+  role,
+  text,
+  thought,
+} from '../../../test/kit/openai-frames.ts'
 import { bytes, fin, head, json, lastChunk, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 // ---- before content ----
@@ -188,6 +199,20 @@ test('an answer that is compressed although we asked for identity is not mistake
   const got = await relayed([[head(200, { 'content-encoding': 'gzip' }), bytes('5\r\nxxxxx\r\n'), lastChunk], GOOD])
   assert.equal(got.text, 'Hello world')
   assert.equal(got.outcome.ledger[0]?.fault?.category, 'model_server_error')
+})
+
+test('a server that compresses every answer is understood from its second answer on', async () => {
+  const frames = answerFrames('Hello', ' world').join('')
+  for (const [encoding, compress] of [['gzip', gzipSync] as const, ['br', brotliCompressSync] as const]) {
+    const play = [head(200, { 'content-encoding': encoding }), compress(frames), lastChunk]
+    const got = await relayed([play, play])
+    assert.equal(got.body, frames)
+    assert.equal(got.requests.length, 2)
+    assert.equal(got.headers['content-encoding'], undefined)
+    const cutOff = [head(200, { 'content-encoding': encoding }), compress(frames).subarray(0, 60), reset]
+    const healed = await relayed([play, cutOff, play])
+    assert.equal(healed.text, 'Hello world')
+  }
 })
 
 for (const stream of [true, false]) {

@@ -17,12 +17,16 @@ export function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWh
 
 export const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
 
-/** We asked for `identity`. Compressed bytes would look like an answer that says nothing. */
+/** We asked for `identity`. Compressed bytes would look like an answer that says nothing, so this one is asked for again. */
 export function checkEncoding(headers: IncomingHttpHeaders): void {
-  const encoding = headers['content-encoding'] ?? 'identity'
-  if (encoding === 'identity' || encoding === '') return
+  if (!isCompressed(headers)) return
   throw new Fault('model_server_error', {
     phase: 'stream',
-    facts: { detail: `it compressed its answer (${encoding}) although it was asked not to` },
+    facts: { detail: `it compressed its answer (${headers['content-encoding']}) although it was asked not to` },
   })
+}
+
+export function isCompressed(headers: IncomingHttpHeaders): boolean {
+  const encoding = headers['content-encoding'] ?? ''
+  return encoding !== '' && encoding !== 'identity'
 }

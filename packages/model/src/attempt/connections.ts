@@ -1,5 +1,5 @@
 /** Connection pools for model servers, one agent per connect limit. Idle sockets do not keep the process alive. */
-import { Agent, type Dispatcher } from 'undici'
+import { Agent, type Dispatcher, interceptors } from 'undici'
 
 const AGENTS_MAX = 16 // connect limits come from configuration, so in practice there are one or two
 const agents = new Map<number, Agent>()
@@ -23,4 +23,19 @@ export function agentFor(connectMs: number): Dispatcher {
   })
   agents.set(connectMs, agent)
   return agent
+}
+
+const COMPRESSING_MAX = 64
+const compressing = new Set<string>()
+
+/** This server compresses answers although it is asked not to: what it sends from now on is decompressed. */
+export function noteCompressing(origin: string): void {
+  if (compressing.size >= COMPRESSING_MAX) compressing.clear()
+  compressing.add(origin)
+}
+
+/** The way to this server. Only for servers that need it: undici calls its decompression experimental. */
+export function dispatcherFor(origin: string, connectMs: number): Dispatcher {
+  const agent = agentFor(connectMs)
+  return compressing.has(origin) ? agent.compose(interceptors.decompress()) : agent
 }

@@ -23,8 +23,8 @@ import {
   type ReadState,
   type Refusal,
 } from './attempt.ts'
-import { bodyKind, checkEncoding, contentType } from './body-kind.ts'
-import { agentFor } from './connections.ts'
+import { bodyKind, checkEncoding, contentType, isCompressed } from './body-kind.ts'
+import { dispatcherFor, noteCompressing } from './connections.ts'
 import { payloadOf } from './payload.ts'
 import { continueAnswer, forget } from './replay.ts'
 import { endAttemptSpan, tracedRequest } from '../telemetry/attempt-span.ts'
@@ -162,6 +162,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     }
     this.#watch.awaitBody()
     this.#run(() => {
+      if (isCompressed(headers)) noteCompressing(new URL(this.#request.url).origin)
       checkEncoding(headers)
       this.#reader.head?.(status, headers)
     })
@@ -305,7 +306,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       const { origin, pathname, search } = new URL(url)
       const path = pathname + search
       const options = { origin, path, method, headers, body, headersTimeout: 0, bodyTimeout: 0 } as const
-      agentFor(this.#clocks.connectMs).dispatch(options, this)
+      dispatcherFor(origin, this.#clocks.connectMs).dispatch(options, this)
     })
   }
 
