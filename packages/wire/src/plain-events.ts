@@ -1,6 +1,6 @@
 /**
  * Reads events in their plainest form: perhaps a name, then one line of data. Nearly all events of a model's stream are like
- * that, and a reader that knows only those takes half the time of one that knows the whole format.
+ * that, and reading only those takes half the time that a parser of the whole format needs.
  *
  * I1  An event is read here only if every reader of the format would read the same. The text has no carriage returns.
  */
@@ -8,11 +8,11 @@ import type { SseFrame } from './sse-frame.ts'
 
 export type PlainEventHandler = {
   readonly onEvent: (frame: SseFrame) => void
-  /** May read events itself, from `from` on. Returns where it stopped. */
+  /** May read events itself, from `from` on. Returns the index after the last. */
   readonly onRun?: ((text: string, from: number) => number) | undefined
 }
 
-/** Reads from `start`, where an event begins, up to the first event in another form or cut off. Returns where that begins. */
+/** Reads from `start`, where an event begins, up to the first event in another form or cut off. Returns the index of that. */
 export function readPlainEvents(text: string, start: number, { onEvent, onRun }: PlainEventHandler): number {
   let from = start
   for (;;) {

@@ -13,7 +13,7 @@ export type TextRun = {
   /** The text of all. */
   readonly text: string
   readonly events: number
-  /** Where they end. */
+  /** The index after the last of them. */
   readonly to: number
 }
 
@@ -37,7 +37,7 @@ export class ChunkTemplate {
     return copied(text)
   }
 
-  /** The frames from `from` on, up to one that has to be parsed. */
+  /** The frames from `from` on, up to the first that has to be parsed. */
   run(text: string, from: number): TextRun | undefined {
     const before = this.#runBefore
     const after = this.#runAfter

@@ -14,7 +14,7 @@ export type EventRun = {
   /** The first of them, with the text of all. */
   readonly event: JsonObject
   readonly events: number
-  /** Where they end. */
+  /** The index after the last of them. */
   readonly to: number
 }
 
@@ -25,7 +25,7 @@ export class EventTemplate {
   /** The same for events in a stream, with what is around their data. */
   #runSlots: readonly Slot[] = []
   #runAfter = ''
-  /** What stands in the slots of the event read last: its texts by slot, and its number. */
+  /** The values of the event read last: its texts by slot, and its number. */
   readonly #texts: string[] = []
   #number = Number.NaN
 
@@ -36,7 +36,7 @@ export class EventTemplate {
     return this.#filledIn(event)
   }
 
-  /** The events from `from` on, up to one that has to be parsed or whose number is not the next. `key`: their text. */
+  /** The events from `from` on, up to the first that has to be parsed or has another number than the next. `key`: their text. */
   run(text: string, from: number, key: string): EventRun | undefined {
     const template = this.#event
     if (template === undefined) return undefined
@@ -76,7 +76,7 @@ export class EventTemplate {
     this.#event = event
   }
 
-  /** Reads the values of the event at `from`. Returns where it ends, or -1 if it does not match. */
+  /** Reads the values of the event at `from`. Returns the index after it, or -1 if it does not match. */
   #read(text: string, from: number, slots: readonly Slot[], after: string): number {
     let at = from
     for (let index = 0; index < slots.length; index++) {
