@@ -160,7 +160,7 @@ export class Output {
   }
 
   get columns(): number {
-    return this.#stdout.columns ?? 100
+    return this.#stdout.columns || 100 // 0: a terminal that does not know its size
   }
 
   /** Styles text for stdout. Honours NO_COLOR, FORCE_COLOR and whether it is a terminal. */

@@ -32,17 +32,21 @@ export type Watched = {
   readonly foreign: string[]
 }
 
-/** `clockAt`: the page's clock starts there and moves as the test says, besides as usual. */
-export type PageOptions = BrowserContextOptions & { readonly clockAt?: number }
+/** `clockAt`: the page's clock starts there and moves as the test says, besides as usual. `onOpen`: before the page loads. */
+export type PageOptions = BrowserContextOptions & {
+  readonly clockAt?: number
+  readonly onOpen?: (context: BrowserContext) => Promise<void>
+}
 
 /** A page that records errors, blocked content, dialogs and requests to anywhere else. */
 export async function openPage(
   browser: Browser,
   address: string,
-  { clockAt, ...options }: PageOptions = {},
+  { clockAt, onOpen, ...options }: PageOptions = {},
 ): Promise<Watched> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
   if (clockAt !== undefined) await context.clock.install({ time: clockAt })
+  await onOpen?.(context)
   const violations: string[] = []
   const foreign: string[] = []
   const origin = new URL(address).origin

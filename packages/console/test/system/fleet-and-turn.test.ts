@@ -1,4 +1,4 @@
-/** The door, the fleet and the turn screen on a stage: cases 3, 4, 11–13, 17, 22–24, 28, 30–32, 34–36, 43–45, 47, 49, 66, 68. */
+/** The door, the fleet and the turn screen on a stage: cases 3, 4, 11–13, 17, 22–24, 28, 30–32, 34–36, 43–45, 47, 66, 68. */
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { Journal } from '../kit/journal.ts'
@@ -380,24 +380,6 @@ browserTest(
     assert.match(await textOf(page, '[data-connection]'), /not answering/)
     staged.send({ watch: { at: new Date().toISOString() } })
     await isLive(page)
-  },
-)
-
-browserTest(
-  '49: closed because it read too slowly, the page continues after the last event it has',
-  async ({ open }) => {
-    await using staged = await StagedDaemon.start()
-    const journal = new Journal('s1', Date.now()).turn('t1', 'go').step().say('one', 5)
-    stageOne(staged, journal, 'running')
-    const page = await open(staged.open('/s/s1'))
-    await page.getByText('one').first().waitFor()
-    const had = journal.events.length
-    staged.drop(4008)
-    journal.say(' two', 5).end('one two', 0)
-    staged.push('s1', ...journal.events.slice(had))
-    await page.waitForSelector('.state-bar[data-state="finished"]')
-    assert.equal(staged.subscribed.at(-1), `j1-${had}`)
-    assert.equal(await page.getByText('another journal').count(), 0, 'it was not started over')
   },
 )
 

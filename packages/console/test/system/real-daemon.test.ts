@@ -1,9 +1,9 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 1, 10, 16, 18–21, 23, 24, 27, 40–47, 50, 51. */
+/** The page with a real daemon that fails, is killed and comes back: cases 1, 10, 16, 18–21, 23, 24, 27, 40–47, 49–51. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { startTcpProxy } from '@breakfall/chaos'
 import type { Browser, Page } from 'playwright-core'
-import { LIMIT } from '../../../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../../../test/kit/wait.ts'
 import { launch, noChromium, openPage } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 
@@ -37,7 +37,7 @@ const stateIs = (page: Page, state: string): Promise<unknown> =>
   page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 60_000 })
 
 // Each test has its own daemon, and most of their time is waiting.
-describe('side by side', { concurrency: 2 }, () => {
+describe('side by side', { concurrency: 3 }, () => {
   test(
     '21: an answer that was continued where it broke has a stitch, and nothing of it is struck out',
     options,
@@ -61,6 +61,52 @@ describe('side by side', { concurrency: 2 }, () => {
       const shown = await page.locator('#step-3 .md').allInnerTexts()
       assert.ok(shown.length >= 2, 'before the break and after it')
       assert.equal(shown.join('').replaceAll(/\s/g, ''), text.replaceAll(/\s/g, ''))
+      assert.deepEqual(violations, [])
+      await context.close()
+    },
+  )
+
+  test(
+    '49: a page whose script stands still is cut off by the daemon, and continues after the last event it has',
+    options,
+    async () => {
+      await using real = await RealDaemon.start({ model: 'rehearsal/echo' })
+      const id = String((await real.call('POST', '/v1/sessions', {}))['id'])
+      const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`), {
+        onOpen: async (opened) => {
+          await opened.addInitScript(() => {
+            const asked: string[] = []
+            Reflect.set(globalThis, 'asked', asked)
+            const send = WebSocket.prototype.send
+            WebSocket.prototype.send = function noted(data) {
+              if (typeof data === 'string' && data.includes('"subscribe"')) asked.push(data)
+              send.call(this, data)
+            }
+          })
+        },
+      })
+      await page.waitForSelector('#composer')
+      const cdp = await context.newCDPSession(page)
+      await cdp.send('Debugger.enable')
+      const isPaused = new Promise((resolve) => cdp.once('Debugger.paused', resolve))
+      await cdp.send('Debugger.pause')
+      await isPaused
+      const prompt = Array.from({ length: 30_000 }, (_, n) => `word-${n}`).join(' ')
+      for (let n = 0; n < 8; n += 1) await real.call('POST', `/v1/sessions/${id}/turns`, { prompt, queue: true })
+      await eventually('the daemon has closed the connection', async () => {
+        const response = await fetch(`${real.url}/metrics`, { headers: { authorization: `Bearer ${real.token}` } })
+        return /^breakfall_websockets_open 0$/m.test(await response.text())
+      })
+      await cdp.send('Debugger.resume')
+      await cdp.send('Debugger.disable')
+      await page.waitForFunction(() => document.querySelectorAll('.ending').length === 8, undefined, {
+        timeout: 60_000,
+      })
+      const asked = await page.evaluate(() => Reflect.get(globalThis, 'asked') as string[])
+      const cursors = asked.map((frame) => (JSON.parse(frame) as { params: { after: unknown } }).params.after)
+      assert.equal(cursors[0], 0)
+      assert.match(String(cursors.at(-1)), /^[0-9a-f-]{36}-[1-9]\d*$/, 'it continued by its cursor')
+      assert.equal(await page.getByText('another journal').count(), 0, 'it was not started over')
       assert.deepEqual(violations, [])
       await context.close()
     },
