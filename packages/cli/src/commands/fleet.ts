@@ -44,12 +44,9 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
     await fleet.act(action)
   }
   try {
-    if (script === undefined) await Promise.race([stopped, pressed(act, fleet)])
-    else
-      for (const action of script) {
-        if (action.do === 'quit') break
-        await act(action)
-      }
+    const over = new AbortController()
+    void stopped.then(() => over.abort())
+    await Promise.race([stopped, script === undefined ? pressed(act, fleet) : played(script, act, over.signal)])
     fleet.note('repairing everything and waiting for the turns to end')
     const checked = await fleet.end()
     const isGood = isKept(checked)
@@ -63,6 +60,17 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
 }
 
 // ---- details, in the order they are used above ----
+
+async function played(
+  script: readonly FleetAction[],
+  act: (action: FleetAction) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const action of script) {
+    if (action.do === 'quit' || signal.aborted) return
+    await act(action)
+  }
+}
 
 async function scriptOf({ script, seed, actions }: FleetOptions): Promise<string | undefined> {
   if (seed === undefined) return script

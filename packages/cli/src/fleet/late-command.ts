@@ -25,9 +25,9 @@ export async function lateCommand({ client, hold, cut, signal }: LateParts): Pro
   if (held === undefined) return undefined
   let repair: (() => Promise<void>) | undefined
   try {
-    const { owner } = await client.session(held.boxId) // a session's own box has its id
+    const { id, owner, lastSeq } = await client.session(held.boxId) // a session's own box has its id
     if (owner != null) repair = await cut(owner.name)
-    const isFinished = await finishedElsewhere(client, held.boxId, signal)
+    const isFinished = await finishedElsewhere(client, { id, lastSeq }, signal)
     const status = await held.deliver()
     if (!isFinished) return undefined
     if (status === 0) return 'undelivered' // the runner is gone, too
@@ -42,13 +42,16 @@ export async function lateCommand({ client, hold, cut, signal }: LateParts): Pro
 
 // ---- details ----
 
-/** Whether another daemon took over and got the result of the command. */
-async function finishedElsewhere(client: DaemonClient, sessionId: string, signal: AbortSignal): Promise<boolean> {
+/** Whether another daemon took over after that event and got the result of the command. */
+async function finishedElsewhere(
+  client: DaemonClient,
+  { id, lastSeq }: { readonly id: string; readonly lastSeq: number },
+  signal: AbortSignal,
+): Promise<boolean> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(TAKEOVER_MS_MAX)])
-  const { lastSeq } = await client.session(sessionId)
   let isTaken = false
   try {
-    for await (const event of client.events(sessionId, { after: lastSeq, signal: limit })) {
+    for await (const event of client.events(id, { after: lastSeq, signal: limit })) {
       if (event.type === 'taken-over') isTaken = true
       if (event.type === 'tool-result' && isTaken) return true
       if (isTerminal(event)) return false
