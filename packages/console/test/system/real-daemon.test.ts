@@ -77,10 +77,12 @@ describe('side by side', { concurrency: 3 }, () => {
           await opened.addInitScript(() => {
             const asked: string[] = []
             Reflect.set(globalThis, 'asked', asked)
-            const send = WebSocket.prototype.send
-            WebSocket.prototype.send = function noted(data) {
-              if (typeof data === 'string' && data.includes('"subscribe"')) asked.push(data)
-              send.call(this, data)
+            const Socket = globalThis.WebSocket
+            globalThis.WebSocket = class extends Socket {
+              override send(data: string): void {
+                if (data.includes('"subscribe"')) asked.push(data)
+                super.send(data)
+              }
             }
           })
         },
