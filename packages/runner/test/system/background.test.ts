@@ -73,10 +73,9 @@ describe('a background process', { skip }, async () => {
       shell: 'while [ ! -e go ]; do sleep 0.02; done; echo almost; echo now: there; sleep 300',
       background: { ready: { text: 'now: there' }, timeoutMs: 50 },
     })
-    assert.deepEqual(
-      [slow.json['state'], slow.json['background']],
-      ['running', { name: 'slow', ready: false, readyMs: null, ports: [], restarts: 0 }],
-    )
+    const notReady = { name: 'slow', ready: false, readyMs: null, ports: [], restarts: 0 }
+    assert.deepEqual(slow.json['background'], notReady)
+    assert.ok(['starting', 'running'].includes(String(slow.json['state'])), 'a busy machine may still be starting it')
     await runner.run('b1', 'touch go')
     for await (const event of runner.client.execEvents('b1', 'slow')) if (event.type === 'ready') break
     const ready = (await runner.call('GET', 'boxes/b1/execs/slow')).json['background'] as { ready: boolean }

@@ -7,6 +7,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSyn
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { describe, test, type TestContext } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { Keepers } from '../../src/box/keepers.ts'
 import { RUNNER_DEFAULTS } from '../../src/defaults.ts'
 import { EXEC_FILES, removeWorkingFiles } from '../../src/exec/folder.ts'
@@ -77,12 +78,16 @@ for (const level of LEVELS) {
         await runner.box({ id: 'b1' })
         const before = await runner.run('b1', { shell: SELF, execId: 'e1' })
         assert.equal(before.stderr, '')
-        const [keeper] = keepersOf(runner.runnerId)
-        const harm = await runner.run('b1', HARM)
-        assert.equal(harm.exec.exit?.code, 3, harm.stderr)
-        const after = await runner.run('b1', { shell: SELF, execId: 'e2' })
-        assert.equal(after.stdout.replaceAll('execs/e2/', 'execs/e1/'), before.stdout)
-        assert.deepEqual(keepersOf(runner.runnerId), [keeper], 'it was not the same keeper')
+        let isReused = false // a busy machine may need a second keeper
+        for (let round = 2; round < 12 && !isReused; round += 1) {
+          const keepers = keepersOf(runner.runnerId)
+          const harm = await runner.run('b1', HARM)
+          assert.equal(harm.exec.exit?.code, 3, harm.stderr)
+          const after = await runner.run('b1', { shell: SELF, execId: `e${round}` })
+          assert.equal(after.stdout.replaceAll(`execs/e${round}/`, 'execs/e1/'), before.stdout)
+          isReused = isDeepStrictEqual(keepersOf(runner.runnerId), keepers)
+        }
+        assert.ok(isReused, 'it was never the same keeper')
       })
 
       test(`a command gets exactly its arguments, in any folder (${who})`, { skip }, async (t) => {
