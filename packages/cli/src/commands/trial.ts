@@ -1,6 +1,6 @@
 /** `breakfall trial -- COMMAND`: runs an agent once per fault against a scripted model, and prints a score card. */
 import { randomInt } from 'node:crypto'
-import type * as Chaos from '@breakfall/chaos/internal'
+import type * as Chaos from '@breakfall/chaos'
 import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
 import type { Context } from '../context.ts'
@@ -24,7 +24,7 @@ export async function trialCommand(
   options: TrialOptions,
   command: readonly string[],
 ): Promise<number> {
-  const chaos = await import('@breakfall/chaos/internal')
+  const chaos = await import('@breakfall/chaos')
   const requirement = options.require === undefined ? undefined : readRequirement(options.require)
   const seed = options.seed ?? randomInt(1, 1_000_000)
   const plans = chaos.trialPlans(options.faults?.split(',').filter((name) => name !== '') ?? chaos.TRIAL_FAULTS, seed)

@@ -1,6 +1,6 @@
 /** Runs an agent's command once in its own folder, and collects what it prints. Nothing that it starts outlives it. */
 import { supervise } from '@breakfall/supervisor'
-import type { AgentRun } from '@breakfall/chaos/internal'
+import type { AgentRun } from '@breakfall/chaos'
 
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 const SAID_CHARS_MAX = 160

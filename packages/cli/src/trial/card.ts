@@ -1,5 +1,5 @@
 /** The score card of a trial, as lines of text. Pure. */
-import type { Verdict } from '@breakfall/chaos/internal'
+import type { Verdict } from '@breakfall/chaos'
 import type { Style } from '../render/output.ts'
 
 export type Cell = {
