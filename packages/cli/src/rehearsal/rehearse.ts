@@ -31,7 +31,7 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
           title: 'rehearsal',
           model: rehearsal.modelName,
           provider: rehearsal.provider,
-          box: { workspace: folder, isolation: { level: isolation } },
+          box: { workspace: folder, isolation: { level: isolation }, checkpoints: 'auto' },
           policy: { approve: 'never' }, // its commands are scripted, and its folder is temporary
         },
         session: undefined,
