@@ -187,7 +187,6 @@ const runners = {
   cold: await start('bwrap', '--no-warm'),
 }
 try {
-  const idleBytes = await idleBoxes(runners.bwrap)
   for (const runner of Object.values(runners)) await box(runner, { id: 'b1' })
   const trips = await roundTrips(runners)
   const once = (runner: Runner) => () => exec(runner, 'b1', { command: ['true'] })
@@ -203,6 +202,7 @@ try {
   const short = await shortExecs(runners.process)
   const sandboxed = await shortExecs(runners.bwrap)
   const many = await manyAtOnce(runners.process)
+  const idleBytes = await idleBoxes(runners.bwrap) // last: each builds a sandbox ahead
   const middle = (name: keyof typeof trips): number => quantile(trips[name], 0.5)
   const allowedMs = GOAL.ratio * middle('plain') + GOAL.extraMs
   const text = [

@@ -22,12 +22,12 @@ const server = { command: [perl, '-e', SERVER], background: { name: 'web', ready
 const client = { command: [perl, '-e', CLIENT] }
 
 describe('a background process', { skip }, async () => {
-  for (const [who, uid] of [
-    ['root', 0],
-    ['a plain user', 65_534],
+  for (const [who, uid, signal] of [
+    ['root', 0, 'SIGTERM'],
+    ['a plain user', 65_534, 'SIGKILL'],
   ] as const)
     test(
-      `answers other commands of its box when the call returns, and no other box (runner of ${who})`,
+      `answers other commands of its box when the call returns, and no other box (runner of ${who}, ended by ${signal})`,
       { skip: uid !== 0 && withoutRoot },
       async (t) => {
         const folder = tempFolder(t)
@@ -51,7 +51,7 @@ describe('a background process', { skip }, async () => {
         ])
         // It survives its runner, and its log goes on without a lost byte.
         const { stateDir } = runner
-        await runner.kill('SIGKILL')
+        await runner.kill(signal)
         const next = await asProgram(t, stateDir, [], uid === 0 ? {} : { uid, gid: uid })
         assert.equal((await next.run('b1', { ...client, execId: 'again' })).stdout, 'hello\n')
         await until(
