@@ -7,6 +7,8 @@ import { eventually, faultBy, isAlive, program, QUICK, untilState } from '../chi
 
 /** A server without any sign of life is detected within two seconds. */
 const HEALTH = { everyMs: 100, timeoutMs: 250, failuresMax: 4 } as const
+/** A slow one gets time to use some of the CPU between four probes, also on a busy machine. */
+const PATIENT = { health: { ...HEALTH, everyMs: 300 } } as const
 const LIMITS = { ...QUICK, quietMs: 200, stillMs: 60_000 } as const
 const OPTIONS = { concurrency: 3, skip: HAS_PROCESS_TABLE ? false : 'this system shows no vital signs' } as const
 const SLOW_MS = 3_000
@@ -79,7 +81,7 @@ describe('a server that hangs', OPTIONS, () => {
 describe('a server that is only slow', OPTIONS, () => {
   for (const how of ['computes', 'half-computes', 'thinks', 'thinks-and-says-busy', 'logs']) {
     it(`is not ended (${how})`, async () => {
-      await using model = server(how)
+      await using model = server(how, PATIENT)
       await model.start()
       const { pid } = model.supervised
       assert.match(await answer(model), /done at last$/)
