@@ -30,8 +30,8 @@ function differs(a: string, b: string): string {
   return `${a.slice(from, from + 200)}\n${b.slice(from, from + 200)}`
 }
 
-/** Kills of the daemon in one turn. Case 42 is `BREAKFALL_KILLS=20`. */
-const KILLS = Number(process.env['BREAKFALL_KILLS'] ?? 4)
+/** Kills of the daemon in one turn. */
+const KILLS = 4
 
 const stateIs = (page: Page, state: string): Promise<unknown> =>
   page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 60_000 })
