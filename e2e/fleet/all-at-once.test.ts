@@ -1,4 +1,4 @@
-/** Trouble that reaches every daemon: a database that stands still, and a turn that kills whoever works on it. Cases 19 and 24. */
+/** Failures that reach every daemon: a database that freezes, and a turn that kills each daemon that works on it. Cases 19 and 24. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -57,7 +57,7 @@ async function finishedElsewhere(
       if (isTerminal(event)) return false
     }
   } catch {
-    // No daemon answers any more: nobody took over that we know of.
+    // No daemon answers any more: as far as we know, none took over.
   }
   return false
 }

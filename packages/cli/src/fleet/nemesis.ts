@@ -1,7 +1,7 @@
 /**
  * Chooses what happens to a fleet, at random and repeatably. Pure: the dice come in as an argument.
  *
- * I1  At least two daemons are neither frozen nor cut off at any time, so that one can take over from the other.
+ * I1  At least two daemons are neither frozen nor cut off at any time: one can take over from the other.
  * I2  What is frozen or cut off comes back before the script ends.
  */
 import { DAEMONS, RUNNERS } from './actions.ts'

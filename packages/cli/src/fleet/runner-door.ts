@@ -1,5 +1,5 @@
 /**
- * Stands in front of a runner of a local fleet. It can hold back the start of a command and deliver it later, even if the daemon that
+ * A proxy for a runner of a local fleet. It can hold back the start of a command and deliver it later, even if the daemon that
  * sent it is gone by then: that is how a late request reaches a runner in real networks.
  */
 import { once } from 'node:events'
@@ -107,7 +107,7 @@ function forward(
     onward.on('response', (answer) => {
       const { statusCode = 502, headers } = answer
       resolve(statusCode)
-      if (res.destroyed) return void answer.resume() // nobody waits for this answer any more
+      if (res.destroyed) return void answer.resume() // the caller is gone
       res.writeHead(statusCode, headers)
       res.once('close', () => answer.destroy())
       answer.once('error', () => res.destroy()) // the runner was killed

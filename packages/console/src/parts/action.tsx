@@ -130,7 +130,7 @@ export function Action({ id, subject, label, pendingLabel, run, confirm, kind, n
   )
 }
 
-/** Not made anew with each countdown: that would take the focus again. */
+/** Not created again with each countdown: that would take the focus again. */
 function focusOnce(element: HTMLElement | null): void {
   element?.focus()
 }

@@ -6,8 +6,8 @@
  *     which were used. Elsewhere tickets live in memory: after a restart a ticket is void, never valid twice.
  * I2  A console token is signed with the daemon's token: it outlives a killed daemon, works on every daemon with the same token
  *     file, and dies when that file changes.
- * I3  A console token cannot make tickets, so nobody can prolong it.
- * I4  Guessing is limited, and a valid ticket is always accepted: nobody can lock a person out.
+ * I3  A console token cannot make tickets, so no one can prolong it.
+ * I4  Guessing is limited, and a valid ticket is always accepted: no one can lock a person out.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
@@ -16,7 +16,7 @@ import { findGrant, newId, sameToken, type TokenGrant } from '@breakfall/wire/no
 import type { RunnerRegistry } from '../store/sharing.ts'
 
 const TICKET_MS = 2 * 60_000
-const TICKETS_MAX = 1_000 // unused ones; the oldest go first, so that nobody can fill the memory
+const TICKETS_MAX = 1_000 // unused ones; the oldest go first, so the memory stays bounded
 const TOKEN_MS = 12 * 3_600_000 // a working day
 const GUESSES_MAX = 10
 const GUESSES_MS = 60_000
@@ -115,7 +115,7 @@ const SEALED = {
   ticket: /^(bft1_([0-9a-z]{1,11})_[A-Za-z0-9_-]{16})_([A-Za-z0-9_-]{43})$/,
 } as const
 
-/** Its kind, when it expires, something random, and a signature of all that. */
+/** Its kind, when it expires, something random, and a signature of these. */
 function sealed(what: Sealed, key: string, expiresAt: number): string {
   const { prefix, between } = SEALS[what]
   const signed = [prefix, expiresAt.toString(36), randomBytes(12).toString('base64url')].join(between)

@@ -35,7 +35,7 @@ export function portHandlers(context: ApiContext): Record<'openPort' | 'listPort
 
 // ---- details ----
 
-/** Whether the owner of the machine allows it, and the box has ports of its own. */
+/** Whether the owner of the machine allows it, and the box has its own ports. */
 function requirePorts({ host }: ApiContext, { id: boxId, state, stored, network }: Box): void {
   if (!host.allowPorts)
     throw new Fault('forbidden', {

@@ -6,7 +6,7 @@
  *     guards are what they would be if it were built now. Otherwise it is discarded.
  * I2  The next one is built after an exec's end was reported, never before, and not while others wait to be started.
  * I3  One per box, more only if that was not enough (at most `warmMax`); each ends after a minute without use.
- * I4  All boxes together have at most `warm.max`. A box that runs commands takes the place of the one that waits longest.
+ * I4  All boxes together have at most `warm.max`. A box that runs commands takes the place of the sandbox that has waited longest.
  */
 import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** A user who is not root cannot change what is in a read-only folder of theirs. A restore makes it writable while it works. */
+/** Without root, the contents of a read-only folder cannot change. A restore makes the folder writable while it works. */
 import { chmodSync, fstatSync } from 'node:fs'
 import { openFolder, type OpenFolder } from '../files/walk.ts'
 import { bytesOf, type TreePath } from './listing.ts'

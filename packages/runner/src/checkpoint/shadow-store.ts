@@ -172,7 +172,7 @@ export class ShadowStore {
     await this.git(['update-ref', '-z', '--stdin'], { input, signal })
   }
 
-  /** Removes all but these: a process that was killed may have left one that no list names. */
+  /** Removes all but these: a killed process may have left some that no list names. */
   async keepOnly(ids: readonly string[], signal: AbortSignal): Promise<void> {
     const refs = textOf(await this.git(['for-each-ref', '--format=%(refname:lstrip=2)', REFS], { signal }))
     const others = refs.split('\n').filter((id) => id !== '' && !ids.includes(id))

@@ -1,4 +1,4 @@
-/** Who is who among processes. A pid alone identifies none: it needs the start time or the mark in its environment. */
+/** Identifies processes. A pid alone is not enough: it needs the start time or the mark in its environment. */
 import { hasVariable, isDead, processIds, readProcess } from '@breakfall/supervisor/platform'
 
 /** The environment variable that marks a keeper and, at level process, what it started. */

@@ -117,7 +117,7 @@ export class GroupAppend {
       const { append } = waiting
       const isFirst = taken.size === 0
       const isFull = chars > CHARS_MAX || taken.size >= SESSIONS_MAX
-      const isLater = seen.has(append.sessionId) // also than one that has to wait
+      const isLater = seen.has(append.sessionId) // also if the earlier append has to wait
       seen.add(append.sessionId)
       if (isFull || isLater || (isAlone(append) && !isFirst)) rest.push(waiting)
       else {
