@@ -48,9 +48,10 @@ export class RealDaemon implements AsyncDisposable {
       model?: string
       flags?: readonly string[]
       env?: Readonly<Record<string, string>>
+      chunkDelayMs?: number
     } = {},
   ): Promise<RealDaemon> {
-    const model = await startRehearsalModel()
+    const model = await startRehearsalModel({ chunkDelayMs: options.chunkDelayMs })
     const proxy = await startFaultProxy({ upstream: model.url, plan: options.plan ?? 'none' })
     const flags = ['--model', options.model ?? 'rehearsal/steps-12', ...(options.flags ?? [])]
     const line = await startTcpProxy({ upstream: { port: Number(new URL(proxy.url).port) } })

@@ -31,7 +31,7 @@ function differs(a: string, b: string): string {
 }
 
 /** Kills of the daemon in one turn. */
-const KILLS = 4
+const KILLS = 3
 
 const stateIs = (page: Page, state: string): Promise<unknown> =>
   page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 60_000 })
@@ -166,7 +166,8 @@ registerHooks({ resolve(name, context, next) {
     async () => {
       await using real = await RealDaemon.start({
         plan: 'seed=7,rate=0.2,faults=reset:3+status:503',
-        model: `rehearsal/steps-${KILLS * 12}`,
+        model: 'rehearsal/steps-40',
+        chunkDelayMs: 15, // a fast machine must not finish the turn before the last kill
         flags: ['--backoff-ms', '100'],
       })
       const { id } = await real.turn()
