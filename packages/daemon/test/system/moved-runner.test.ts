@@ -214,8 +214,10 @@ test('if another runner takes over the port, the turn parks and continues only w
   /** The turn has met the other runner on the old port, has parked, and lets it alone each time that it looks. */
   const assertKeptAway = async (turnId: string): Promise<void> => {
     const isSettled = (event: SessionEvent): boolean => event.type === 'parked' || isTerminal(event)
-    const last = (await api.events(id, (event) => event.turnId === turnId && isSettled(event))).at(-1)
-    assert.ok(last?.type === 'parked' && last.fault.category === 'runner_identity_mismatch', JSON.stringify(last))
+    const events = await api.events(id, (event) => event.turnId === turnId && isSettled(event))
+    const last = events.at(-1)
+    const said = events.filter((event) => event.turnId === turnId).map((event) => JSON.stringify(event))
+    assert.ok(last?.type === 'parked' && last.fault.category === 'runner_identity_mismatch', said.join('\n'))
     for (const from = looked(); looked() < from + 3;) await new Promise((resolve) => setTimeout(resolve, 10))
     assert.equal((await api.turn(turnId)).state, 'parked')
     const client = createRunnerClient({ url: place, token })

@@ -182,13 +182,22 @@ export class WarmSandboxes {
 
   #discard(sandbox: WarmSandbox): void {
     this.#forget(sandbox)
-    sandbox.discard()
+    sandbox.close()
     this.#box.discardKeeper(sandbox.keeper)
+    sandbox.removeFolder()
   }
 }
 
 /** Its end may not have been reported yet. */
 const isAlive = (pid: number | undefined): boolean => pid !== undefined && startTimeOf(pid) !== undefined
+
+function removeIfPossible(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true })
+  } catch {
+    // Something was made in it meanwhile. It goes with its keeper, or with its box.
+  }
+}
 
 const PIPES = [EXEC_FILES.stdout, EXEC_FILES.stderr, EXEC_FILES.job]
 
@@ -258,12 +267,19 @@ export class WarmSandbox {
     return this.keeper
   }
 
-  /** The door ends by itself. A folder that has become an exec's stays. */
-  discard(): void {
+  /** The door ends by itself. */
+  close(): void {
     clearTimeout(this.#expiry)
     this.#status.unfollow()
     this.#closeJob()
-    if (!this.#isTaken) rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  /** A keeper that is just starting opens files there, so it is removed again once the keeper is gone. An exec's folder stays. */
+  removeFolder(): void {
+    if (this.#isTaken) return
+    const folder = this.#folder
+    removeIfPossible(folder)
+    void this.keeper.gone.then(() => removeIfPossible(folder))
   }
 
   /** Someone may have stopped its processes while it waited. */
