@@ -178,7 +178,7 @@ test(
 
 /** A commit whose backend ends while it waits for the standby is visible, and a failover can still lose it. */
 async function assertBarrier(pair: Pair, { api }: FleetDaemon, id: string): Promise<void> {
-  // The server shows the first kilobyte of a statement. An append begins with its limit for locks.
+  // The server shows the first kilobyte of a statement. An append starts with its limit for locks.
   const waiting = async (statement: string, act = 'pid'): Promise<unknown> => {
     const [row] = await ask(
       pair.primary.url(),

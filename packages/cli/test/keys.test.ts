@@ -38,5 +38,5 @@ test('a variable that the configuration names for a key and that is not set is f
     unsetKeyVariable({ provider, apiKey, apiKeyVariable }, config)
   assert.equal(unset('default', 'MY_KEY'), 'MY_KEY')
   assert.equal(unset('default', 'MY_KEY', 'k'), undefined, 'it is set, or a key is stored')
-  assert.equal(unset('work', 'OPENAI_API_KEY'), undefined, 'a server of your own may need no key')
+  assert.equal(unset('work', 'OPENAI_API_KEY'), undefined, 'a private server may need no key')
 })

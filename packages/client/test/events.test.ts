@@ -241,7 +241,7 @@ test('a stream that breaks after a reset starts at the first event, not at the c
   assert.deepEqual(cursors, ['j1-7', undefined])
 })
 
-test('a server that never answers, and one that dies in its error, are left for the next connection', async () => {
+test('a server that never answers, or dies in the middle of an error, costs one connection', async () => {
   const { seen, cursors } = await seqs(
     (response, _request, index) => {
       if (index === 0) return // accepts the request and says nothing

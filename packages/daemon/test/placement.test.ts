@@ -59,15 +59,15 @@ test('a runner that drains, is lost, was not heard of or just refused gets none'
 test('labels, isolation and the folder of the box must fit', () => {
   const rows = [
     row('plain'),
-    row('gpu', { labels: ['gpu', 'big'], workspaces: ['/srv/work'] }),
+    row('gpu', { labels: ['gpu', 'big'], workspaces: ['/srv/shared'] }),
     row('shared', { workspaces: ['shared:/srv'] }),
     row('process', { isolation: 'process' }),
     row('none', { isolation: 'none' }),
   ]
   assert.deepEqual(chosen(rows, { labels: ['gpu'] }), ['gpu'])
   assert.deepEqual(chosen(rows, { labels: ['gpu', 'other'] }), [])
-  assert.deepEqual(chosen(rows, { labels: [], workspace: '/srv/work/a' }), ['gpu', 'shared'])
-  assert.deepEqual(chosen(rows, { labels: [], workspace: '/srv/workers' }), ['shared'])
+  assert.deepEqual(chosen(rows, { labels: [], workspace: '/srv/shared/a' }), ['gpu', 'shared'])
+  assert.deepEqual(chosen(rows, { labels: [], workspace: '/srv/sharedness' }), ['shared'])
   assert.deepEqual(chosen(rows.slice(3), { labels: [] }), ['process'])
   assert.deepEqual(chosen(rows.slice(3), { labels: [], isolation: 'bwrap' }), [])
 })

@@ -1,49 +1,16 @@
-/** What stores that share a database promise each other. */
+/** What stores that share a database promise each other. Their leases are in `system/postgres-leases.test.ts`. */
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { join } from 'node:path'
 import { isFault } from '@breakfall/faults'
 import { newId } from '@breakfall/wire/node'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
-import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
-import { TcpProxy } from '../../../test/kit/tcp-proxy.ts'
 import { eventually } from '../../../test/kit/wait.ts'
-import type { Hint, LeaseChange } from '../src/store/sharing.ts'
+import type { Hint } from '../src/store/sharing.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
-import type { SessionRow, Store } from '../src/store/store.ts'
-import { openDaemon } from './conformance/postgres-adapter.ts'
-import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID } from './conformance/store-kit.ts'
-
-let database: Database
-before(async () => {
-  database = await newDatabase()
-})
-after(() => database.close())
-beforeEach(async () => {
-  const [has] = await database.query("SELECT to_regclass('sessions') AS it")
-  if (has?.['it'] !== null) await database.query('TRUNCATE sessions, events, keys, daemons, runners CASCADE')
-})
-
-async function opened(
-  t: TestContext,
-  options: { leaseMs?: number; url?: string; folder?: string } = {},
-): Promise<Store> {
-  const { leaseMs, url = database.url, folder = join(tempFolder(t), 'daemon') } = options
-  const store = await openDaemon(url, folder, leaseMs)
-  atEnd(t, () => store.close())
-  return store
-}
-
-async function proxied(t: TestContext): Promise<{ proxy: TcpProxy; url: string }> {
-  const url = new URL(database.url)
-  const proxy = await TcpProxy.start(Number(url.port))
-  atEnd(t, () => proxy[Symbol.asyncDispose]())
-  url.port = String(proxy.port)
-  return { proxy, url: url.href }
-}
-
-const busy = { state: 'busy', turnId: TURN_ID } as const
-const free = { wakeAt: '2020-01-01T00:00:00.000Z', waitFor: null }
+import type { SessionRow } from '../src/store/store.ts'
+import { busy, free, opened, proxied, query } from './conformance/shared-database.ts'
+import { appendOf, claimAgain, claimed, newSession, refused } from './conformance/store-kit.ts'
 
 const command = (sessionId: string, more: object = {}) =>
   ({ id: newId(), sessionId, kind: 'prompt', body: '{}', ...more }) as const
@@ -66,7 +33,7 @@ test('one fenced member of a batch is refused, and the others are written', asyn
   const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(a)))
   const stolen = sessions[4]
   assert.ok(stolen !== undefined)
-  await database.query('UPDATE heads SET owner = NULL WHERE session_id = $1', [stolen.id])
+  await query('UPDATE heads SET owner = NULL WHERE session_id = $1', [stolen.id])
   await claimAgain(b, stolen.id)
   const answers = await Promise.allSettled(sessions.map((session) => a.append(appendOf(session, 0, ['1']))))
   assert.deepEqual(
@@ -99,7 +66,7 @@ test('an append whose COMMIT was cut off is written once, fifty times', async (t
       Array.from({ length: 50 }, (_, seq) => `"${seq}"`),
     )
   }
-  const [row] = await database.query('SELECT barrier FROM daemons WHERE boot_id = $1', [a.lease.bootId])
+  const [row] = await query('SELECT barrier FROM daemons WHERE boot_id = $1', [a.lease.bootId])
   assert.ok(Number(row?.['barrier']) >= 50, 'each was believed behind another commit only')
 })
 
@@ -214,73 +181,6 @@ test('eight daemons that claim work at once get each session once', async (t) =>
   assert.equal(new Set(taken).size, 200)
 })
 
-test('a daemon that is cut off suspends itself before its lease ends, is declared dead, and comes back as another', async (t) => {
-  const { proxy, url } = await proxied(t)
-  const leaseMs = 1_500
-  const a = await opened(t, { url, leaseMs })
-  const b = await opened(t, { leaseMs })
-  const session = await claimed(a)
-  await a.append({ ...appendOf(session, 0, ['1']), set: busy })
-  const changes: LeaseChange[] = []
-  a.lease.on((change) => changes.push(change))
-  const bootId = a.lease.bootId
-  proxy.up = 'hold'
-  const late = a.append(appendOf(session, 1, ['late'])).then(
-    () => 'written',
-    (error: unknown) => (isFault(error) ? error.category : String(error)),
-  )
-  let wasHeldWhenTaken = true
-  const taken = await eventually('the session is due elsewhere', async () => {
-    const [row] = await b.claimWork({ limit: 1 })
-    wasHeldWhenTaken = a.lease.isHeld()
-    return row
-  })
-  assert.deepEqual([taken.id, wasHeldWhenTaken], [session.id, false])
-  await b.append({ ...appendOf(taken, 1, ['2']), set: { state: 'idle', turnId: null }, release: free })
-  proxy.release()
-  assert.equal(await late, 'lease_lost')
-  await eventually('it is a new daemon', () => changes.includes('resume'))
-  assert.notEqual(a.lease.bootId, bootId)
-  assert.deepEqual(changes.slice(0, 3), ['suspend', 'lost', 'resume']) // a busy machine may cost it the next lease, too
-  assert.deepEqual(
-    (await a.read(session.id, 0, 10)).map(({ body }) => body),
-    ['1', '2'],
-  )
-  const again = await claimAgain(a, session.id)
-  await a.append({ ...appendOf(again, 2, ['3']), release: free })
-})
-
-test('a stall shorter than the lease changes no owner', async (t) => {
-  const { proxy, url } = await proxied(t)
-  const leaseMs = 15_000
-  const a = await opened(t, { url, leaseMs })
-  await opened(t, { leaseMs })
-  const session = await claimed(a)
-  proxy.down = 'hold' // answers are late; what was asked took effect
-  const append = a.append({ ...appendOf(session, 0, ['1']), set: busy })
-  await new Promise((resolve) => setTimeout(resolve, leaseMs * 0.1))
-  proxy.release()
-  await append
-  await a.append({ ...appendOf(session, 1, ['2']), set: { state: 'idle', turnId: null } })
-  assert.equal((await a.getSession(session.id))?.epoch, session.epoch)
-  assert.equal(a.lease.isHeld(), true)
-})
-
-test('renew or reap wins, never both', async (t) => {
-  const a = await opened(t)
-  const [renewed, reaped] = await Promise.all([
-    database.query(
-      "UPDATE daemons SET lease_until = clock_timestamp() + interval '1 s' WHERE boot_id = $1 AND state <> 'dead' RETURNING 1",
-      [a.lease.bootId],
-    ),
-    database.query(
-      "UPDATE daemons SET state = 'dead' WHERE boot_id = $1 AND lease_until < clock_timestamp() RETURNING 1",
-      [a.lease.bootId],
-    ),
-  ])
-  assert.deepEqual([renewed.length, reaped.length], [1, 0])
-})
-
 test('of two daemons that accept the same key at once, one writes it and the other learns that', async (t) => {
   const [a, b] = [await opened(t), await opened(t)]
   for (let round = 0; round < 20; round += 1) {
@@ -313,7 +213,7 @@ test('hints reach other daemons, and events of watched sessions are announced', 
   unwatch()
   a.hints.send({ kind: 'command', sessionId: session.id })
   await eventually('a hint arrives', () => heard.some((hint) => hint.kind === 'command'))
-  const ended = database.query(
+  const ended = query(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_notify%' AND pid <> pg_backend_pid()",
   )
   await ended
@@ -355,17 +255,17 @@ test('an unfinished deletion is finished by the next owner, and hides the sessio
   })
   assert.deepEqual([row?.id, row?.isDeleting], [session.id, true])
   assert.equal(await b.deleteSession(session.id), true)
-  assert.deepEqual(await database.query('SELECT 1 FROM events WHERE session_id = $1', [session.id]), [])
+  assert.deepEqual(await query('SELECT 1 FROM events WHERE session_id = $1', [session.id]), [])
 })
 
 test('an older daemon does not claim what a newer one has written', async (t) => {
   const a = await opened(t)
   const session = await claimed(a)
   await a.append({ ...appendOf(session, 0, ['1']), set: busy, release: free })
-  await database.query('UPDATE heads SET pin = 99 WHERE session_id = $1', [session.id])
+  await query('UPDATE heads SET pin = 99 WHERE session_id = $1', [session.id])
   assert.deepEqual(await a.claimWork({ limit: 10 }), [])
   await refused(a.claim(session.id), 'journal_corrupt')
-  await database.query('DELETE FROM sessions WHERE id = $1', [session.id])
+  await query('DELETE FROM sessions WHERE id = $1', [session.id])
 })
 
 test('a runner is known at the address that was verified, and its sessions wake', async (t) => {
@@ -408,18 +308,18 @@ test('a restart in the same folder takes over at once, and a copy of a database 
   // As after a kill: the row of the daemon stays unchanged, and only the lock of the folder is gone.
   const bootId = a.lease.bootId
   await a.close()
-  await database.query(
+  await query(
     "UPDATE daemons SET state = 'live', lease_until = clock_timestamp() + interval '1 min' WHERE boot_id = $1",
     [bootId],
   )
-  await database.query('UPDATE heads SET owner = $1 WHERE session_id = $2', [bootId, session.id])
+  await query('UPDATE heads SET owner = $1 WHERE session_id = $2', [bootId, session.id])
   const again = await opened(t, { folder, leaseMs: 60_000 })
   assert.deepEqual(
     (await again.claimWork({ limit: 10 })).map(({ id }) => id),
     [session.id],
   )
   await again.deleteSession(session.id)
-  await database.query("UPDATE fleet SET system_id = 'another'")
+  await query("UPDATE fleet SET system_id = 'another'")
   await refused(opened(t), 'journal_corrupt')
-  await database.query('UPDATE fleet SET system_id = (SELECT system_identifier::text FROM pg_control_system())')
+  await query('UPDATE fleet SET system_id = (SELECT system_identifier::text FROM pg_control_system())')
 })

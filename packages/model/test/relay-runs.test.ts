@@ -8,7 +8,7 @@ import { messageItem, reasoningItem, responseFrames, unnumbered } from '../../..
 import { type ApiName, HOLDS } from '../src/index.ts'
 import { relayed } from './relayed.ts'
 
-/** Plain words, with one that has to be parsed and one that is not ASCII among them. */
+/** Plain words; two of them need a parser: an escape, and a letter outside ASCII. */
 const WORDS = Array.from({ length: 60 }, (_, index) =>
   index === 20 ? '"\n\\' : index === 40 ? ' grüße🥋' : ` w${index}`,
 )

@@ -3,7 +3,7 @@
  * other code asks here, so a port to another system is this file; docs/platforms.md says what each answer is used for.
  *
  * I1  What a system does not show is undefined, empty or false, never a guess: callers then do less, or refuse.
- * I2  A process that we may not inspect looks like one that does not exist.
+ * I2  A process that we may not inspect looks as if it did not exist.
  */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
@@ -86,7 +86,7 @@ export function usageOf(pid: number): Usage {
   }
 }
 
-/** The processes that see the same pids: in a sandbox, all that are in it. */
+/** The processes that see the same pids: in a sandbox, all of its processes. */
 export function processesBeside(pid: number): readonly number[] {
   const namespace = linkOf(`/proc/${pid}/ns/pid`)
   return namespace === undefined ? [] : processIds().filter((each) => linkOf(`/proc/${each}/ns/pid`) === namespace)

@@ -28,7 +28,7 @@ export function encodeSseComment(comment: string): string {
 export type SseDecoderOptions = {
   readonly onEvent: (frame: SseFrame) => void
   readonly onComment?: ((comment: string) => void) | undefined
-  /** Called with a text and where an event begins in it. May read events itself, and returns where it stopped. */
+  /** Called with a text and the start of an event in it. May read events itself, and returns the end of the last one. */
   readonly onRun?: ((text: string, from: number) => number) | undefined
   /** Longest unfinished event that is buffered. */
   readonly bufferCharsMax?: number | undefined

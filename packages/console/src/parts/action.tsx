@@ -122,7 +122,7 @@ export function Action({ id, subject, label, pendingLabel, run, confirm, kind, n
       ref={(button) => {
         if (button === null || !wasAsked.current) return
         wasAsked.current = false
-        button.focus() // a keyboard stays where it was
+        button.focus() // the keyboard's focus does not move
       }}
     >
       {isPending ? pendingLabel : label}

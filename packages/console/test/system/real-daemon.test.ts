@@ -39,7 +39,7 @@ const stateIs = (page: Page, state: string): Promise<unknown> =>
 // Each test has its own daemon, and most of their time is waiting.
 describe('side by side', { concurrency: 3 }, () => {
   test(
-    '21: an answer that was continued where it broke has a stitch, and nothing of it is struck out',
+    '21: an answer that was continued after a break has a stitch, and nothing of it is struck out',
     options,
     async () => {
       await using real = await RealDaemon.start({

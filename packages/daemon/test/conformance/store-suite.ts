@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
-import type { TurnSummary } from '@breakfall/wire'
-import type { Append, EndedQuery, SessionRow, SessionSelection, Store, StoredEvent } from '../../src/store/store.ts'
+import type { SessionRow, Store, StoredEvent } from '../../src/store/store.ts'
 import { faultsAreCounted, faultsAreSettled } from './faults-suite.ts'
+import { endedAreFound, foundByBox, listsAreFiltered, sessionsAreListed, turnsAreListed } from './lists-suite.ts'
 import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID, turnOf } from './store-kit.ts'
 
 export type Adapter = {
@@ -266,139 +265,15 @@ export function storeSuite(adapter: Adapter): void {
       await refused(store.append(appendOf(session, 1, ['2'])), 'not_found')
     })
 
-    scenario('sessions that ended are found by the time of their end, and only those', async (store, reopen) => {
-      const end = (session: SessionRow, after: number, at: string) =>
-        store.append({ ...appendOf(session, after, ['1']), set: { state: 'idle', turnId: null, at } })
-      const [late, early, busy, unused, bad] = [
-        await claimed(store),
-        await claimed(store),
-        await claimed(store),
-        await claimed(store),
-        await claimed(store),
-      ]
-      await end(late, 0, '2026-11-16T02:00:00.000Z')
-      await end(early, 0, '2026-11-16T01:00:00.000Z')
-      await end(bad, 0, '2026-11-16T00:00:00.000Z')
-      await store.quarantine(bad.id, new Fault('journal_corrupt', { error: 'x' }).report)
-      await store.append({ ...appendOf(busy, 0, ['1']), set: { state: 'busy', turnId: TURN_ID } })
-      const again = await reopen()
-      const ids = async (query: Partial<EndedQuery>): Promise<readonly string[]> =>
-        (await again.endedSessions({ unusedBefore: '2026-01-01', skip: 0, limit: 10, ...query })).map(({ id }) => id)
-      assert.deepEqual(await ids({}), [early.id, late.id])
-      assert.deepEqual(await ids({ before: '2026-11-16T01:30:00.000Z' }), [early.id])
-      assert.deepEqual(await ids({ skip: 1 }), [late.id])
-      assert.deepEqual(await ids({ unusedBefore: '2026-11-15T13:00:00.000Z' }), [unused.id, early.id, late.id])
-      assert.equal((await again.usage('2026-01-01')).sessions, 5)
-      assert.ok((await again.usage('2026-01-01')).bytes > 4 * 100)
-      assert.equal(await again.deleteSession(busy.id, { ifIdle: true }), false)
-      assert.equal(await again.deleteSession(early.id, { ifIdle: true }), true)
-      assert.deepEqual(await ids({}), [late.id])
-    })
+    scenario('sessions that ended are found by the time of their end, and only those', endedAreFound)
 
-    scenario('sessions are found by their box', async (store) => {
-      const own = await store.createSession(newSession())
-      const { data, ...rest } = newSession()
-      const named = await store.createSession({ ...rest, data: { ...data, box: { id: 'mine' } } })
-      assert.deepEqual(
-        (await store.sessionsOfBox(own.id)).map(({ id }) => id),
-        [own.id],
-      )
-      assert.deepEqual(
-        (await store.sessionsOfBox('mine')).map(({ id }) => id),
-        [named.id],
-      )
-      assert.deepEqual(await store.sessionsOfBox(named.id), [])
-    })
+    scenario('sessions are found by their box', foundByBox)
 
-    scenario('sessions are listed newest first, in pages', async (store) => {
-      // Ids of the same millisecond are in no order, so these are not left to the clock.
-      const ids = [5, 4, 3, 2, 1].map((n) => `01990000-000${n}-7000-8000-000000000000`)
-      for (const id of ids.toReversed()) await store.createSession({ ...newSession(), id })
-      const { rows: first } = await store.listSessions({ limit: 3 })
-      const { rows: rest } = await store.listSessions({ limit: 3, after: first.at(-1)?.id })
-      assert.deepEqual(
-        [...first, ...rest].map((row) => row.id),
-        ids,
-      )
-      const [oldest = ''] = ids.toReversed()
-      const claim = await store.claim(oldest)
-      assert.ok(claim !== undefined && claim !== 'owned')
-      const summary = { turn: null, updatedAt: '2999-01-01T00:00:00.000Z' }
-      await store.append({ ...appendOf(claim, 0, ['1']), summary })
-      const { rows: newest } = await store.listSessions({ limit: 1, newestBy: 'updatedAt' })
-      assert.equal(newest[0]?.id, oldest, 'or by when they changed')
-      assert.deepEqual((await store.listSessions({ limit: 0 })).rows, [])
-    })
+    scenario('sessions are listed newest first, in pages', sessionsAreListed)
 
-    scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', async (store) => {
-      const at = '2026-11-15T12:00:00.000Z'
-      const summary = (state: TurnSummary['state'], fields: Partial<TurnSummary> = {}): Append['summary'] => {
-        const none = { faultsSurvived: 0, unknownOutcomes: 0, startedAt: at, endedAt: null, retry: null, marks: '' }
-        const turn = {
-          id: 't',
-          state,
-          prompt: '100 % of_it',
-          steps: 1,
-          attempts: 1,
-          fault: null,
-          parked: null,
-          ...none,
-        }
-        return { turn: { ...turn, ...fields }, updatedAt: at }
-      }
-      const fault = { category: 'model_auth_failed', class: 'needs_action', title: 'x', error: 'x' }
-      const summaries = {
-        finished: summary('finished'),
-        parked: summary('parked', { fault, prompt: 'another' }),
-        unknown: summary('cancelled', { unknownOutcomes: 1, prompt: 'another' }),
-      }
-      const ids: Record<string, string> = { idle: (await claimed(store)).id }
-      for (const [name, given] of Object.entries(summaries)) {
-        const session = await claimed(store)
-        ids[name] = session.id
-        await store.append({ ...appendOf(session, 0, ['1']), summary: given })
-      }
-      const found = async (selection: Partial<SessionSelection>): Promise<string[]> => {
-        const { rows } = await store.listSessions({ limit: 10, ...selection })
-        return rows.map(({ id }) => Object.keys(ids).find((name) => ids[name] === id) ?? id).toSorted()
-      }
-      assert.deepEqual(await found({ states: ['finished'] }), ['finished'])
-      assert.deepEqual(await found({ states: ['needs'] }), ['parked', 'unknown'])
-      assert.deepEqual(await found({ states: ['idle', 'cancelled'] }), ['idle', 'unknown'])
-      assert.deepEqual(await found({ class: 'needs_action', category: 'model_auth_failed' }), ['parked'])
-      assert.deepEqual(await found({ text: '100 % OF_' }), ['finished'])
-      assert.deepEqual(await found({ text: '100_' }), [], 'a wildcard is only a character')
-      assert.deepEqual(await found({ text: ids['idle'] }), ['idle'])
-      assert.deepEqual(await found({ updatedSince: '2026-11-15T12:00:00.001Z' }), [])
-      const { counts, rows } = await store.listSessions({ limit: 1, withCounts: true, states: ['idle'] })
-      assert.deepEqual([rows.length, rows[0]?.turn], [1, null])
-      assert.deepEqual(counts, {
-        needs: 2,
-        parked: 1,
-        retrying: 0,
-        running: 0,
-        queued: 0,
-        finished: 1,
-        failed: 0,
-        cancelled: 1,
-        unknown: 1,
-        idle: 1,
-      })
-    })
+    scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', listsAreFiltered)
 
-    scenario('turns are listed newest first, in pages', async (store) => {
-      const session = await claimed(store)
-      const turnIds = [3, 2, 1].map((n) => `01990000-000${n}-7000-8000-000000000000`)
-      const turns = turnIds.map((turnId) => ({ ...turnOf(session.id), turnId }))
-      await store.append({ ...appendOf(session, 0, ['1']), turns })
-      const first = await store.listTurns(session.id, { limit: 2 })
-      const rest = await store.listTurns(session.id, { limit: 2, before: first.at(-1)?.turnId })
-      assert.deepEqual(
-        [...first, ...rest].map(({ turnId }) => turnId),
-        turnIds,
-      )
-      assert.deepEqual(await store.listTurns('nobody', { limit: 2 }), [])
-    })
+    scenario('turns are listed newest first, in pages', turnsAreListed)
 
     scenario(
       'many sessions appending at once lose nothing, and one refusal touches no other',
@@ -418,63 +293,6 @@ export function storeSuite(adapter: Adapter): void {
           )
         }
       },
-    )
-  })
-}
-
-/** Opens and closes many stores, so it is no unit test. */
-export function storeSequences(adapter: Adapter): void {
-  test('any sequence of operations leaves the state that a simple model predicts', async () => {
-    const operation = fc.record({
-      session: fc.nat(2),
-      does: fc.constantFrom('append', 'stale-append', 'claim', 'old-owner', 'repeat', 'reopen'),
-      count: fc.integer({ min: 1, max: 3 }),
-    })
-    await fc.assert(
-      fc.asyncProperty(fc.array(operation, { maxLength: 25 }), async (operations) => {
-        const place = adapter.place()
-        let store = await place.open()
-        try {
-          const rows = await Promise.all([claimed(store), claimed(store), claimed(store)])
-          const model = rows.map((row) => ({ row, bodies: [] as string[], last: undefined as Append | undefined }))
-          for (const { session, does, count } of operations) {
-            const entry = model[session] as (typeof model)[number]
-            const bodies = Array.from({ length: count }, (_, n) => `"${entry.bodies.length + n}"`)
-            const good = appendOf(entry.row, entry.bodies.length, bodies)
-            if (does === 'append') {
-              await store.append(good)
-              entry.bodies.push(...bodies)
-              entry.last = good
-            } else if (does === 'stale-append') {
-              await refused(
-                store.append({ ...good, after: good.after + 1, events: shifted(good.events) }),
-                'lease_lost',
-              )
-            } else if (does === 'old-owner') {
-              await refused(store.append({ ...good, epoch: good.epoch - 1 }), 'lease_lost')
-            } else if (does === 'claim') {
-              entry.row = await claimAgain(store, entry.row.id)
-              entry.last = undefined
-            } else if (does === 'repeat') {
-              if (entry.last !== undefined) await store.append(entry.last)
-            } else {
-              await store.close()
-              store = await place.open()
-            }
-          }
-          for (const { row, bodies } of model) {
-            assert.deepEqual(
-              (await store.read(row.id, 0, 1000)).map((event) => event.body),
-              bodies,
-            )
-            assert.equal((await store.getSession(row.id))?.lastSeq, bodies.length)
-          }
-        } finally {
-          await store.close()
-          await place.remove()
-        }
-      }),
-      { numRuns: 15 },
     )
   })
 }
@@ -503,5 +321,3 @@ const PAGES = [
 ] as const
 
 const seqs = (events: readonly StoredEvent[]): number[] => events.map((event) => event.seq)
-const shifted = (events: readonly StoredEvent[]): StoredEvent[] =>
-  events.map((event) => ({ ...event, seq: event.seq + 1 }))

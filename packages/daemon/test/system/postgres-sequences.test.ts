@@ -2,7 +2,7 @@
 import { after, before } from 'node:test'
 import { type Database, newDatabase } from '../../../../test/kit/postgres.ts'
 import { postgresAdapter } from '../conformance/postgres-adapter.ts'
-import { storeSequences } from '../conformance/store-suite.ts'
+import { storeSequences } from '../conformance/store-sequences.ts'
 
 let database: Database
 before(async () => {

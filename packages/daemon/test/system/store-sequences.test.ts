@@ -1,5 +1,5 @@
 /** After any sequence of operations, a store holds what a simple model of it holds. */
 import { sqliteAdapter } from '../conformance/sqlite-adapter.ts'
-import { storeSequences } from '../conformance/store-suite.ts'
+import { storeSequences } from '../conformance/store-sequences.ts'
 
 storeSequences(sqliteAdapter)

@@ -43,7 +43,7 @@ export type ReadState = 'more' | 'finished' | 'ended'
 export type AttemptReader = {
   head?(status: number, headers: IncomingHttpHeaders): void
   frame(frame: SseFrame): ReadState
-  /** May take several frames at once, from `from` on. Returns where it stopped. */
+  /** May take several frames at once, from `from` on. Returns the end of the last one. */
   frames?(text: string, from: number): number
   comment?(text: string): void
   /** Called for the head of the response and for each read of its body. */

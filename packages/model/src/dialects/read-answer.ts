@@ -37,7 +37,7 @@ export type AnswerDecoder = {
 /** Frames that were taken as one. */
 export type FrameRun = {
   readonly events: number
-  /** Where they end in the text that they were read from. */
+  /** Their end in the text that they were read from. */
   readonly to: number
 }
 

@@ -267,7 +267,7 @@ export class WarmSandbox {
     return this.keeper
   }
 
-  /** The door ends by itself. */
+  /** The door ends when its job pipe closes. */
   close(): void {
     clearTimeout(this.#expiry)
     this.#status.unfollow()

@@ -39,7 +39,7 @@ export class BoxDialer {
 
   close(): void {
     clearTimeout(this.#idle)
-    if (this.#child?.connected === true) this.#child.disconnect() // it ends by itself
+    if (this.#child?.connected === true) this.#child.disconnect() // that ends it
     this.#child = undefined
   }
 
@@ -76,7 +76,7 @@ export class BoxDialer {
     else waiting?.reject(new Error(typeof failed === 'string' ? failed : 'the connection ended at once'))
   }
 
-  /** Those of a later process go on. */
+  /** Dials of a later process continue. */
   #failAll(child: ChildProcess, error: Error): void {
     if (this.#child !== child) return
     this.#child = undefined

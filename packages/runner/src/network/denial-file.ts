@@ -19,7 +19,7 @@ export class DenialFile {
     try {
       denials.read(readJsonFile(file))
     } catch {
-      // Damaged: the list starts anew.
+      // Damaged: the list starts empty.
     }
   }
 

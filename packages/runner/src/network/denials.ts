@@ -25,7 +25,7 @@ export class Denials {
     return [...this.#entries.values()]
   }
 
-  /** What an earlier process counted, as it was stored. What is not an entry is left out. */
+  /** The stored counts of an earlier process. Invalid entries are left out. */
   read(stored: unknown): void {
     for (const entry of Array.isArray(stored) ? stored.slice(-ENTRIES_MAX) : []) {
       const denied = deniedOf(entry)

@@ -1,4 +1,4 @@
-/** Joins two connections: each direction ends by itself, so a client that has said everything still gets its answer. */
+/** Joins two connections: each direction ends on its own, so a client that has said everything still gets its answer. */
 import type { Socket } from 'node:net'
 import { pipeline } from 'node:stream'
 

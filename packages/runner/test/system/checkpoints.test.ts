@@ -280,7 +280,7 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     assert.ok(checkpoints.length < 4 && checkpoints.at(-1)?.label === '3')
     assert.equal((await ws.refused('01a1ec13-0000-7000-8000-000000000000'))[1], 'checkpoint_not_found')
     await ws.restore(checkpoints[0]?.id ?? '', { force: true })
-    // A process that was killed may have left one that no list names.
+    // A killed process may have left a ref that no list names.
     const git = `git --git-dir ${join(runner.stateDir, 'boxes/default', ws.boxId, 'checkpoints/store')}`
     sh(ws.folder, `${git} update-ref refs/checkpoints/unlisted refs/checkpoints/${checkpoints[1]?.id}`)
     assert.equal((await ws.call('DELETE', `/${checkpoints[1]?.id}`)).status, 204)

@@ -4,6 +4,7 @@ import { it } from 'node:test'
 import v8 from 'node:v8'
 import vm from 'node:vm'
 import { supervise } from '../../src/index.ts'
+import { HAS_PROCESS_TABLE } from '../../src/platform.ts'
 import { eventually } from '../child-fixture.ts'
 
 const CYCLES = 250
@@ -40,7 +41,7 @@ async function memoryInUse(): Promise<number> {
 }
 
 it(`${CYCLES} crashes and restarts leave descriptors, timers, listeners and memory flat`, async (t) => {
-  if (process.platform !== 'linux') return t.skip('needs /proc')
+  if (!HAS_PROCESS_TABLE) return t.skip('this system has no process table')
   const child = supervise({
     command: 'sh',
     args: ['-c', 'echo up; echo "CUDA error: an illegal memory access was encountered" >&2; read -r _; exit 1'],

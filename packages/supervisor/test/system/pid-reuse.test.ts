@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { it } from 'node:test'
-import { readProcess } from '../../src/platform.ts'
+import { HAS_PROCESS_TABLE, readProcess } from '../../src/platform.ts'
 import { familyOf, signalEntry, signalGroup } from '../../src/process-table.ts'
 import { isAlive } from '../child-fixture.ts'
 
 it('an unrelated process that reuses the pid of a dead child is not in its family and gets no signal', async (t) => {
-  if (process.platform !== 'linux') return t.skip('needs /proc')
+  if (!HAS_PROCESS_TABLE) return t.skip('this system has no process table')
   const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
   await once(stranger, 'spawn')
   const pid = stranger.pid ?? 0
