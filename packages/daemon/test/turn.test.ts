@@ -188,6 +188,14 @@ test('a crash loop without progress ends the turn, and any progress resets the c
   assert.equal(asked(fold(start, step, ...crashes.slice(1), call('a'), result('a'), crash)).do, 'begin-step')
 })
 
+test('a turn that only waits for its next attempt is not suspected when the daemon dies, however often', () => {
+  const crashes = Array.from({ length: 2 * LIMITS.restartsMax }, (): TestDraft => ({ type: 'taken-over', epoch: 2 }))
+  const nextAt = new Date(NOW + 60_000).toISOString()
+  const state = fold(start, step, retry('retry', 60_000, { nextAt }), ...crashes)
+  assert.equal(asked(state).do, 'pause')
+  assert.equal(asked(state, { now: Date.parse(nextAt) }).do, 'answer')
+})
+
 test('a cancel comes before everything else and names the open calls', () => {
   const cancel = { actor: 'user', reason: null, at: '' } as const
   const state = fold(start, step, call('a'), call('b', 2), result('a'))

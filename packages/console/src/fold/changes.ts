@@ -220,8 +220,11 @@ export function takenOver(turn: TurnView, event: SessionEventOf<'taken-over'>, a
   if (next?.state === 'waiting' && (next.spans[0]?.from ?? 0) < at) {
     next.spans.splice(0, next.spans.length, { from: at, to: null })
   }
-  if (turn.park === null) turn.state = 'running'
-  endWait(turn, from)
+  const stillWaits = turn.wait !== null && turn.wait.until > at // the new daemon waits for the rest of it
+  if (!stillWaits) {
+    endWait(turn, from)
+    if (turn.park === null) turn.state = 'running'
+  }
   scar(turn, event.seq, 'takeover', step.n, 'daemon_killed', {})
 }
 

@@ -1,23 +1,17 @@
 /** A real daemon with a rehearsal model behind the fault proxy, started like a person starts it, then killed. */
 import { cpSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  type FaultProxy,
-  type RehearsalModel,
-  startFaultProxy,
-  startRehearsalModel,
-  startTcpProxy,
-  type TcpProxy,
-} from '@breakfall/chaos'
+import { type FaultProxy, startFaultProxy, startRehearsalModel, startTcpProxy, type TcpProxy } from '@breakfall/chaos'
 import { SseDecoder } from '@breakfall/wire'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
+import { type Script, startScriptedModel } from '../../../daemon/test/support/scripted-model.ts'
 import type { Program } from '../../../../test/kit/program.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 export class RealDaemon implements AsyncDisposable {
   readonly place = new Place()
-  readonly #model: RehearsalModel
+  readonly #model: { close(): Promise<void> }
   readonly proxy: FaultProxy
   /** The line to the model. */
   readonly #line: TcpProxy
@@ -30,7 +24,7 @@ export class RealDaemon implements AsyncDisposable {
   token = ''
 
   private constructor(
-    model: RehearsalModel,
+    model: { close(): Promise<void> },
     proxy: FaultProxy,
     line: TcpProxy,
     { flags, env }: { flags: readonly string[]; env: Readonly<Record<string, string>> },
@@ -48,11 +42,13 @@ export class RealDaemon implements AsyncDisposable {
       model?: string
       flags?: readonly string[]
       env?: Readonly<Record<string, string>>
-      chunkDelayMs?: number
+      /** Instead of the rehearsal model. */
+      script?: Script
     } = {},
   ): Promise<RealDaemon> {
-    const model = await startRehearsalModel({ chunkDelayMs: options.chunkDelayMs })
-    const proxy = await startFaultProxy({ upstream: model.url, plan: options.plan ?? 'none' })
+    const model = options.script === undefined ? await startRehearsalModel() : await startScriptedModel(options.script)
+    const upstream = 'url' in model ? model.url : model.baseUrl
+    const proxy = await startFaultProxy({ upstream, plan: options.plan ?? 'none' })
     const flags = ['--model', options.model ?? 'rehearsal/steps-12', ...(options.flags ?? [])]
     const line = await startTcpProxy({ upstream: { port: Number(new URL(proxy.url).port) } })
     const real = new RealDaemon(model, proxy, line, { flags, env: options.env ?? {} })

@@ -1,9 +1,12 @@
 /** The page with a real daemon that fails, is killed and comes back: cases 1, 10, 16, 18–21, 23, 24, 27, 40–47, 49–51. */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { startTcpProxy } from '@breakfall/chaos'
 import type { Browser, Page } from 'playwright-core'
 import { eventually, LIMIT } from '../../../../test/kit/wait.ts'
+import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
 import { launch, noChromium, openPage } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 
@@ -30,8 +33,14 @@ function differs(a: string, b: string): string {
   return `${a.slice(from, from + 200)}\n${b.slice(from, from + 200)}`
 }
 
-/** Kills of the daemon in one turn. */
-const KILLS = 3
+/** Each round kills the daemon four times: in text, tool, backoff and park. Case 42 in full (20 kills) is `BREAKFALL_KILL_ROUNDS=5`. */
+const ROUNDS = Number(process.env['BREAKFALL_KILL_ROUNDS'] ?? 1)
+
+/** An answer begins, then stands still for as long as the test needs. */
+const STALL = 'rate=1,faults=stall:300000'
+
+/** A longer wait would be a park. */
+const THROTTLE = 'rate=1,faults=status:429:retryAfter=60s'
 
 const stateIs = (page: Page, state: string): Promise<unknown> =>
   page.waitForSelector(`.state-bar[data-state="${state}"]`, { timeout: 60_000 })
@@ -161,30 +170,54 @@ registerHooks({ resolve(name, context, next) {
   )
 
   test(
-    '41: killed with kill -9 in the middle, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
+    '41, 42: killed with kill -9 in text, tool, backoff and park, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
     options,
     async () => {
-      await using real = await RealDaemon.start({
-        plan: 'seed=7,rate=0.2,faults=reset:3+status:503',
-        model: 'rehearsal/steps-40',
-        chunkDelayMs: 15, // a fast machine must not finish the turn before the last kill
-        flags: ['--backoff-ms', '100'],
-      })
+      const script = inOrder(
+        ...Array.from({ length: ROUNDS }, (_, n) => ({
+          text: `Part ${n} of the work has begun.`,
+          calls: [
+            { tool: 'bash', arguments: { command: `until [ -e go-${n} ]; do sleep 0.05; done; echo went ${n}` } },
+          ],
+        })),
+        { text: 'All parts are done.' },
+      )
+      await using real = await RealDaemon.start({ script, plan: STALL, flags: ['--backoff-ms', '50'] })
       const { id } = await real.turn()
       const { page, context, violations } = await openPage(browser, real.open(`/s/${id}`))
-      await page.waitForSelector('[data-step="3"]')
+      await page.waitForSelector('[data-step="1"]')
       await page.evaluate(() => void Reflect.set(globalThis, 'isSamePage', true))
       const { url } = real
-      for (let kill = 0; kill < KILLS; kill += 1) {
+      let takeovers = 0
+      const killIn = async (state: string, plan: string): Promise<void> => {
+        await stateIs(page, state)
         await real.kill9()
         await page.waitForSelector('[data-link="lost"]')
         assert.equal(await page.getByRole('button', { name: 'Cancel' }).first().getAttribute('aria-disabled'), 'true')
+        real.proxy.use(plan)
         await real.up()
         assert.equal(real.url, url, 'the same address after a restart')
         await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-        await page.waitForFunction((n) => document.querySelectorAll('[data-scar="takeover"]').length >= n, kill + 1, {
+        // Nobody has to take over a parked turn: it stays parked.
+        if (state !== 'needs') takeovers += 1
+        await page.waitForFunction((n) => document.querySelectorAll('[data-scar="takeover"]').length >= n, takeovers, {
           timeout: 60_000,
         })
+        await page.waitForSelector('.state-bar [data-action][aria-disabled="false"]')
+      }
+      for (let round = 0; round < ROUNDS; round += 1) {
+        await page.locator(`#step-${round + 1}`, { hasText: `Part ${round}` }).waitFor()
+        await killIn('running', 'none') // in text: the answer stands still there
+        await page.waitForSelector(`#step-${round + 1} .call[data-outcome="running"]`)
+        await killIn('running', THROTTLE) // in a tool: it runs on without a daemon
+        writeFileSync(join(real.place.folder, `go-${round}`), '')
+        await killIn('retrying', THROTTLE) // in backoff
+        real.proxy.use('rate=1,faults=status:401')
+        await page.getByRole('button', { name: 'Retry now' }).click()
+        await page.getByText(/The provider asked for/).waitFor()
+        await page.getByRole('button', { name: 'Retry now' }).click()
+        await killIn('needs', round + 1 < ROUNDS ? STALL : 'none') // parked
+        await page.locator('[data-action="resume"][aria-disabled="false"]').click()
       }
       await stateIs(page, 'finished')
       assert.equal(await page.evaluate(() => Reflect.get(globalThis, 'isSamePage')), true, 'it was never reloaded')
@@ -192,7 +225,9 @@ registerHooks({ resolve(name, context, next) {
       await stateIs(fresh.page, 'finished')
       const [live, replayed] = [await readTurn(page), await readTurn(fresh.page)]
       assert.ok(live === replayed, `not the same fold as a fresh replay:\n${differs(live, replayed)}`)
-      assert.match(await readTurn(page), /No daemon ran it for/)
+      assert.match(live, /No daemon ran it for/)
+      assert.equal(await page.locator('[data-scar="takeover"]').count(), 3 * ROUNDS)
+      for (let round = 0; round < ROUNDS; round += 1) assert.equal(live.split(`went ${round}\n`).length, 2, live)
       assert.deepEqual([...violations, ...fresh.violations], [])
       await fresh.context.close()
       await context.close()

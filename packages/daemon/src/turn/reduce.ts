@@ -70,7 +70,7 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'resumed':
       return withTurn(state, resumed(turn))
     case 'taken-over':
-      return withTurn(state, takenOver(turn))
+      return withTurn(state, takenOver(turn, Date.parse(event.at)))
     case 'box-moved':
     case 'model-server':
       return state
@@ -265,14 +265,19 @@ function resumed(turn: TurnFold): TurnFold {
   return { ...turn, parked: null, retryAt: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 
-/** The answer that the model was writing when the last daemon died used tokens that were never counted. */
-function takenOver(turn: TurnFold): TurnFold {
+/**
+ * The answer that the model was writing when the last daemon died used tokens that were never counted. A turn that still waits
+ * for its next attempt did nothing that could have killed the daemon, so it is not suspected of it.
+ */
+function takenOver(turn: TurnFold, at: number): TurnFold {
   const { isAnswering, parts } = turn.answer
   const isUncounted = isAnswering && parts.length > 0
   const usage = isUncounted ? addUsage(turn.usage, UNCOUNTED) : turn.usage
   const cost = isUncounted ? addCost(turn.cost, UNCOUNTED, undefined) : turn.cost
   const [faultsSurvived, faultsOpen] = [turn.faultsSurvived + 1, turn.faultsOpen + 1]
-  return { ...turn, usage, cost, takeovers: turn.takeovers + 1, faultsSurvived, faultsOpen }
+  const isWaiting = turn.retryAt !== null && turn.retryAt > at
+  const takeovers = turn.takeovers + (isWaiting ? 0 : 1)
+  return { ...turn, usage, cost, takeovers, faultsSurvived, faultsOpen }
 }
 
 function ended(state: SessionFold, event: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): SessionFold {
