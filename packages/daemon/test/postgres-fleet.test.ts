@@ -6,11 +6,12 @@ import { isFault } from '@breakfall/faults'
 import { newId } from '@breakfall/wire/node'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { eventually } from '../../../test/kit/wait.ts'
+import { Connection } from '../src/store/postgres/connection.ts'
 import type { Hint } from '../src/store/sharing.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
 import type { SessionRow } from '../src/store/store.ts'
-import { busy, free, opened, proxied, query } from './conformance/shared-database.ts'
-import { appendOf, claimAgain, claimed, newSession, refused } from './conformance/store-kit.ts'
+import { busy, free, isAppend, opened, proxied, query } from './conformance/shared-database.ts'
+import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID } from './conformance/store-kit.ts'
 
 const command = (sessionId: string, more: object = {}) =>
   ({ id: newId(), sessionId, kind: 'prompt', body: '{}', ...more }) as const
@@ -43,6 +44,33 @@ test('one fenced member of a batch is refused, and the others are written', asyn
   assert.equal((await a.read(stolen.id, 0, 10)).length, 0)
 })
 
+test('an append with an id that is no UUID is refused, and the others of its batch are written', async (t) => {
+  const store = await opened(t)
+  const sessions = await Promise.all(Array.from({ length: 5 }, () => claimed(store)))
+  const answers = await Promise.allSettled(
+    sessions.map((session, index) => {
+      const append = appendOf(session, 0, ['1'])
+      const turnId = index === 2 ? 'no-uuid' : TURN_ID
+      return store.append({ ...append, events: append.events.map((event) => ({ ...event, turnId })) })
+    }),
+  )
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    sessions.map((_, index) => (index === 2 ? 'rejected' : 'fulfilled')),
+  )
+})
+
+test('a pooler that does not know named statements costs one attempt, and nothing is lost', async (t) => {
+  const { url } = await proxied(t)
+  const connection = new Connection({ url, waitMs: 10_000 })
+  atEnd(t, () => connection.end())
+  const ask = async (it: number) => (await connection.query('SELECT $1::int AS it', [it], 'planned once'))[0]?.['it']
+  const named = async () => (await connection.query('SELECT name FROM pg_prepared_statements')).length
+  assert.deepEqual([await ask(1), await ask(2), await named()], [1, 2, 1])
+  await connection.query('DEALLOCATE ALL') // as if the next statement went to another connection of the server
+  assert.deepEqual([await ask(3), await named(), await ask(4), await named()], [3, 0, 4, 0])
+})
+
 test('an append whose COMMIT was cut off is written once, fifty times', async (t) => {
   const { proxy, url } = await proxied(t)
   const a = await opened(t, { url })
@@ -51,7 +79,7 @@ test('an append whose COMMIT was cut off is written once, fifty times', async (t
   for (let seq = 0; seq < 50; seq += 1) {
     let isArmed = true
     proxy.cutAnswerTo = (question) => {
-      if (!isArmed || !question.includes('INSERT INTO events')) return false
+      if (!isArmed || !isAppend(question)) return false
       isArmed = false
       cuts += 1
       return true
@@ -77,7 +105,7 @@ test('a key, a data change and an outcome whose COMMIT was cut off are written o
   const asked = await a.submit(command(session.id, { key: 'k' }))
   const cutOnce = (): void => {
     proxy.cutAnswerTo = (question) => {
-      if (!question.includes('INSERT INTO events')) return false
+      if (!isAppend(question)) return false
       proxy.cutAnswerTo = undefined
       return true
     }

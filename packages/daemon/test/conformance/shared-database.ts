@@ -40,5 +40,8 @@ export async function proxied(t: TestContext): Promise<{ proxy: TcpProxy; url: s
   return { proxy, url: url.href }
 }
 
+/** Appends are the only statements that have names. */
+export const isAppend = (question: string): boolean => question.includes('breakfall_')
+
 export const busy = { state: 'busy', turnId: TURN_ID } as const
 export const free = { wakeAt: '2020-01-01T00:00:00.000Z', waitFor: null }

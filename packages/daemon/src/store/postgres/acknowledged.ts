@@ -28,6 +28,8 @@ export class Acknowledged {
   readonly #now: () => number
   /** Oldest first. */
   readonly #recent: Noted[] = []
+  /** How many at the front of `#recent` do not count any more. */
+  #dropped = 0
   #chars = 0
   /** Changed in place: the anchor writes a journal that moves often only as often as it writes at all. */
   readonly #heads = new Map<string, Reached>()
@@ -72,12 +74,12 @@ export class Acknowledged {
 
   /** The last append that was acknowledged, if it is still known. */
   lastOf(sessionId: string): Hashed | undefined {
-    return this.#recent.findLast(({ hashed }) => hashed.append.sessionId === sessionId)?.hashed
+    return this.#kept().findLast(({ hashed }) => hashed.append.sessionId === sessionId)?.hashed
   }
 
   /** What has to be appended again to a journal that ends there. Undefined if the tail is not complete, or of another owner (I2). */
   tailAfter(sessionId: string, end: JournalEnd): readonly Hashed[] | undefined {
-    const tail = this.#recent
+    const tail = this.#kept()
       .map(({ hashed }) => hashed)
       .filter(({ append }) => append.sessionId === sessionId && append.after >= end.lastSeq)
     const first = tail.find(({ append }) => append.events.length > 0)
@@ -108,14 +110,21 @@ export class Acknowledged {
     if (moved.length > 0 && !this.#isClosed) this.#anchor.note({ moved, deleted: [] })
   }
 
+  #kept(): readonly Noted[] {
+    return this.#recent.slice(this.#dropped)
+  }
+
   #dropOld(now: number): void {
-    let gone = 0
-    for (const { at, chars } of this.#recent) {
-      if (now - at <= KEPT_MS && this.#chars <= KEPT_CHARS_MAX) break
-      this.#chars -= chars
-      gone += 1
+    for (;;) {
+      const oldest = this.#recent[this.#dropped]
+      if (oldest === undefined || (now - oldest.at <= KEPT_MS && this.#chars <= KEPT_CHARS_MAX)) break
+      this.#chars -= oldest.chars
+      this.#dropped += 1
     }
-    if (gone > 0) this.#recent.splice(0, gone) // I2
+    if (this.#dropped > this.#recent.length / 2) {
+      this.#recent.splice(0, this.#dropped) // I2: rarely, for it moves all the others
+      this.#dropped = 0
+    }
     if (now - this.#lookedAt < HEADS_LOOK_MS) return
     this.#lookedAt = now
     for (const [id, { at }] of this.#heads) if (now - at > HEADS_MS) this.forget(id)

@@ -4,6 +4,7 @@
  */
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import type { Append, SessionData } from '../store.ts'
+import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
 import type { PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
 import { clean } from './values.ts'
@@ -111,18 +112,18 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
   )
   const appends = batch.map(({ append }) => append)
   const plain: PgValue[] = [
-    appends.map(({ sessionId }) => sessionId),
-    appends.map(({ epoch }) => epoch),
-    appends.map(({ after }) => after),
-    appends.map((append) => append.events.length),
-    batch.map(({ head }) => bytea(head)),
-    appends.map(bytesOf),
-    events.map(({ sessionId }) => sessionId),
-    events.map(({ seq }) => seq),
-    events.map(({ type }) => type),
-    events.map(({ turnId }) => turnId),
-    events.map(({ body }) => body),
-    events.map(({ hash }) => bytea(hash)),
+    uuids(appends.map(({ sessionId }) => sessionId)),
+    bigints(appends.map(({ epoch }) => epoch)),
+    ints(appends.map(({ after }) => after)),
+    ints(appends.map((append) => append.events.length)),
+    byteas(batch.map(({ head }) => head)),
+    ints(appends.map(bytesOf)),
+    uuids(events.map(({ sessionId }) => sessionId)),
+    ints(events.map(({ seq }) => seq)),
+    texts(events.map(({ type }) => type)),
+    uuids(events.map(({ turnId }) => turnId)),
+    texts(events.map(({ body }) => body)),
+    byteas(events.map(({ hash }) => hash)),
   ]
   if (appends.every(isPlain)) return { text: PLAIN, values: plain }
   const full = [...plain, ...more(appends)]

@@ -3,8 +3,12 @@
  *
  * I1  A connection that breaks ends no process: `pg` emits an error also on clients that are idle.
  * I2  A statement without an answer in time costs the connection: what the server does with the statement is not known.
- * I3  Statements are unnamed, and nothing is set for the connection: a pooler in transaction mode may sit in front of the server.
+ * I3  Nothing is set for the connection: a pooler in transaction mode may sit in front of the server, and the next statement goes to
+ *     another server connection.
+ * I4  A statement that is planned once has a name made from its text: whatever has that name is that statement. A pooler before
+ *     PgBouncer 1.21 does not know names; the server then refuses the statement before it runs, and this connection stops using them.
  */
+import { hash } from 'node:crypto'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Row } from '../sqlite-statements.ts'
@@ -24,18 +28,30 @@ export type ConnectionOptions = {
 export class Connection {
   readonly #options: ConnectionOptions
   #open: Promise<Open> | undefined
+  #hasNames = true
   #isEnded = false
 
   constructor(options: ConnectionOptions) {
     this.#options = options
   }
 
-  /** Rejects with the server's error, or with any other if the outcome is not known. */
-  async query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+  /** Rejects with the server's error, or with any other if the outcome is not known. `planned once`: for what is asked all the time. */
+  async query(text: string, values: readonly PgValue[] = [], how?: 'planned once'): Promise<readonly Row[]> {
+    const name = how === undefined || !this.#hasNames ? undefined : nameOf(text)
+    try {
+      return await this.#ask({ text, values: [...values], ...(name === undefined ? {} : { name }) })
+    } catch (error) {
+      if (name === undefined || !isAboutNames(error)) throw error
+      this.#hasNames = false // I4
+      return this.query(text, values)
+    }
+  }
+
+  async #ask(query: pg.QueryConfig): Promise<readonly Row[]> {
     const open = await this.#opened()
     open.isUnreplicated = false
     try {
-      const { rows } = await this.#inTime(open.client.query<Row>(text, [...values]))
+      const { rows } = await this.#inTime(open.client.query<Row>(query))
       if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
       return rows
     } catch (error) {
@@ -136,6 +152,19 @@ const ignore = (): void => undefined // it was not open
 /** The server answered, so the connection is in order. Class 57 and 08 end it. */
 const isAnswer = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && !/^(?:08|57P)/.test(error.code ?? '08')
+
+/** No such statement, or one that is there already. */
+const isAboutNames = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && (error.code === '26000' || error.code === '42P05')
+
+const names = new Map<string, string>()
+
+/** I4. There are few such texts. */
+function nameOf(text: string): string {
+  const name = names.get(text) ?? `breakfall_${hash('sha256', text, 'hex').slice(0, 32)}`
+  names.set(text, name)
+  return name
+}
 
 const INT8 = 20
 const TIMESTAMPTZ = 1184

@@ -1,6 +1,6 @@
 /**
  * Group commit over the network: the appends that wait, one per session, travel in one statement, and those that come meanwhile are the
- * next one.
+ * next one. On each of two connections one statement is under way: while the server syncs one, it runs the other.
  *
  * I1  A connection is given up, a statement never: an append ends written, refused, or with the store.
  * I2  A repeated append is recognised by the hash of its last event, which covers everything before it.
@@ -17,19 +17,19 @@ import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
 import type { JournalEnd } from './acknowledged.ts'
-import { appendStatement, type Hashed, isAlone } from './append-sql.ts'
+import { AppendQueue, type Waiting } from './append-queue.ts'
+import { appendStatement, type Hashed } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
 import { lost, missedAppends, type Verdict } from './missed-append.ts'
 import type { Restored } from './rewind.ts'
 
-const SESSIONS_MAX = 1_000
-const CHARS_MAX = 4 * 1024 * 1024
 const PAUSE_MS_MAX = 1_000
 
 export type GroupAppendParts = {
-  readonly connection: Connection
+  /** Each writes one batch at a time. */
+  readonly connections: readonly Connection[]
   /** For the commit of I3. */
   readonly barrier: (connection: Connection) => Promise<unknown>
   /** I5 */
@@ -39,40 +39,32 @@ export type GroupAppendParts = {
   readonly onCommit: (appends: readonly Hashed[], ms: number) => void
 }
 
-type Waiting = { readonly append: Append; readonly resolve: () => void; readonly reject: (fault: Fault) => void }
-
 /** How far a journal reaches, as far as this process has written or claimed it. */
 type End = { readonly epoch: number; readonly lastSeq: number; readonly hash: string }
 
 export class GroupAppend {
   readonly #parts: GroupAppendParts
-  #waiting: Waiting[] = []
+  readonly #queue = new AppendQueue()
   readonly #ends = new Map<string, End>()
-  /** How many appends of each session wait. */
-  readonly #count = new Map<string, number>()
-  readonly #settled: (() => void)[] = []
-  #isRunning = false
+  /** Connections without a batch. */
+  readonly #free: Connection[]
+  #isGathering = false
   #isClosed = false
 
   constructor(parts: GroupAppendParts) {
     this.#parts = parts
+    this.#free = [...parts.connections]
   }
 
   append(append: Append): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       if (this.#isClosed) return reject(closed())
-      this.#waiting.push({ append, resolve: this.#leaving(append, resolve), reject: this.#leaving(append, reject) })
-      this.#count.set(append.sessionId, (this.#count.get(append.sessionId) ?? 0) + 1)
-      if (this.#isRunning) return
-      this.#isRunning = true
-      setImmediate(() => void this.#run())
+      this.#queue.add({ append, resolve, reject })
+      this.#gather()
     })
   }
 
-  /** Resolves when no append of this session waits any more: calls made at once take effect in their order. */
-  async settled(sessionId: string): Promise<void> {
-    while (this.#count.has(sessionId)) await new Promise<void>((resolve) => this.#settled.push(resolve))
-  }
+  settled = (sessionId: string): Promise<void> => this.#queue.settled(sessionId)
 
   /** A claim says where the journal ends. */
   note(sessionId: string, end: End): void {
@@ -86,59 +78,47 @@ export class GroupAppend {
 
   close(): void {
     this.#isClosed = true
-    for (const { reject } of this.#waiting.splice(0)) reject(closed())
+    this.#queue.refuseAll(closed())
   }
 
   // ---- details, in the order they are used above ----
 
-  /** A caller that waits for the end of this session's appends checks again. */
-  #leaving<A extends readonly unknown[]>({ sessionId }: Append, answer: (...given: A) => void): (...given: A) => void {
-    return (...given) => {
-      const left = (this.#count.get(sessionId) ?? 1) - 1
-      if (left > 0) this.#count.set(sessionId, left)
-      else this.#count.delete(sessionId)
-      answer(...given)
-      for (const look of this.#settled.splice(0)) look()
+  /** What comes in the same turn of the event loop travels together. */
+  #gather(): void {
+    if (this.#isGathering || this.#free.length === 0) return
+    this.#isGathering = true
+    setImmediate(() => {
+      this.#isGathering = false
+      this.#start()
+    })
+  }
+
+  #start(): void {
+    for (;;) {
+      const connection = this.#free.at(-1)
+      const batch = connection === undefined ? [] : this.#queue.take(this.#free.length)
+      if (connection === undefined || batch.length === 0) return
+      this.#free.pop()
+      void this.#write(batch, connection)
     }
   }
 
-  async #run(): Promise<void> {
-    while (this.#waiting.length > 0) await this.#commit(this.#take())
-    this.#isRunning = false
+  async #write(batch: readonly Waiting[], connection: Connection): Promise<void> {
+    await this.#commit(batch, connection)
+    this.#queue.done(batch)
+    this.#free.push(connection)
+    this.#gather()
   }
 
-  /** At most one append of each session: the next one builds on it. */
-  #take(): readonly Waiting[] {
-    const taken = new Map<string, Waiting>()
-    const seen = new Set<string>()
-    const rest: Waiting[] = []
-    let chars = 0
-    for (const waiting of this.#waiting) {
-      const { append } = waiting
-      const isFirst = taken.size === 0
-      const isFull = chars > CHARS_MAX || taken.size >= SESSIONS_MAX
-      const isLater = seen.has(append.sessionId) // also if the earlier append has to wait
-      seen.add(append.sessionId)
-      if (isFull || isLater || (isAlone(append) && !isFirst)) rest.push(waiting)
-      else {
-        taken.set(append.sessionId, waiting)
-        for (const { body } of append.events) chars += body.length
-        if (isAlone(append)) chars = Number.POSITIVE_INFINITY
-      }
-    }
-    this.#waiting = rest
-    return [...taken.values()]
-  }
-
-  async #commit(batch: readonly Waiting[]): Promise<void> {
+  async #commit(batch: readonly Waiting[], connection: Connection): Promise<void> {
     const from = performance.now()
     for (let attempt = 0; ; attempt += 1) {
       if (this.#isClosed) return refuse(batch, closed())
       try {
-        const hashed = await this.#hashed(batch)
+        const hashed = await this.#hashed(batch, connection)
         const { text, values } = appendStatement(hashed)
-        const rows = await this.#parts.connection.query(text, values)
-        const missing = await this.#settle(batch, hashed, new Set(rows.map(sessionIdIn)))
+        const rows = await connection.query(text, values, 'planned once')
+        const missing = await this.#settle(batch, hashed, connection, new Set(rows.map(sessionIdIn)))
         if (missing === 'again') continue
         this.#parts.onCommit(
           hashed.filter(({ append }) => !missing.has(append.sessionId)),
@@ -149,35 +129,29 @@ export class GroupAppend {
         const trouble = troubleOf(error)
         if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
         else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
-        else return this.#apart(batch, error)
+        else return this.#apart(batch, connection, error)
       }
     }
   }
 
   /** I4 */
-  async #apart(batch: readonly Waiting[], error: unknown): Promise<void> {
+  async #apart(batch: readonly Waiting[], connection: Connection, error: unknown): Promise<void> {
     const [only, ...others] = batch
     if (only === undefined) return
     if (others.length > 0) {
-      for (const waiting of batch) await this.#commit([waiting])
+      for (const waiting of batch) await this.#commit([waiting], connection)
       return
     }
-    if (sqlState(error) === LOCK_TIMEOUT) return this.#putBack(only)
+    if (sqlState(error) === LOCK_TIMEOUT) return this.#queue.putBack(only)
     this.#ends.delete(only.append.sessionId)
     const taken = conflictIn(error) === 'keys_pkey'
     const key = only.append.key?.key ?? ''
     only.reject(taken ? new Fault('idempotency_conflict', { errorRaw: `key ${key} is taken` }) : pgFault(error))
   }
 
-  /** Behind the other sessions, and before the appends that build on it. */
-  #putBack(locked: Waiting): void {
-    const isSame = ({ append }: Waiting): boolean => append.sessionId === locked.append.sessionId
-    this.#waiting = [...this.#waiting.filter((waiting) => !isSame(waiting)), locked, ...this.#waiting.filter(isSame)]
-  }
-
-  async #hashed(batch: readonly Waiting[]): Promise<readonly Hashed[]> {
+  async #hashed(batch: readonly Waiting[], connection: Connection): Promise<readonly Hashed[]> {
     const unknown = batch.filter(({ append }) => this.#hashBefore(append) === undefined).map(({ append }) => append)
-    const found = await this.#readHashes(unknown)
+    const found = await this.#readHashes(unknown, connection)
     return batch.map(({ append }) => {
       let head = this.#hashBefore(append) ?? found.get(append.sessionId) ?? CHAIN_START
       const hashes = append.events.map(({ type, body }, index) => {
@@ -195,9 +169,9 @@ export class GroupAppend {
   }
 
   /** Of the events that these appends follow. */
-  async #readHashes(appends: readonly Append[]): Promise<ReadonlyMap<string, string>> {
+  async #readHashes(appends: readonly Append[], connection: Connection): Promise<ReadonlyMap<string, string>> {
     if (appends.length === 0) return new Map()
-    const rows = await this.#parts.connection.query(HASHES, [
+    const rows = await connection.query(HASHES, [
       appends.map(({ sessionId }) => sessionId),
       appends.map(({ after }) => after),
     ])
@@ -208,14 +182,15 @@ export class GroupAppend {
   async #settle(
     batch: readonly Waiting[],
     hashed: readonly Hashed[],
+    connection: Connection,
     written: ReadonlySet<string>,
   ): Promise<ReadonlySet<string> | 'again'> {
     const missed = hashed.filter(({ append }) => !written.has(append.sessionId))
     const verdicts: ReadonlyMap<string, Verdict> =
-      missed.length === 0 ? new Map() : await missedAppends(this.#parts.connection, missed) // I2
-    const judged = await this.#restored(verdicts)
+      missed.length === 0 ? new Map() : await missedAppends(connection, missed) // I2
+    const judged = await this.#restored(verdicts, connection)
     if (judged === 'again') return judged
-    if ([...judged.values()].includes('written')) await this.#parts.barrier(this.#parts.connection) // I3
+    if ([...judged.values()].includes('written')) await this.#parts.barrier(connection) // I3
     const refused = new Set<string>()
     for (const [index, { append, resolve, reject }] of batch.entries()) {
       const verdict = written.has(append.sessionId) ? 'written' : judged.get(append.sessionId)
@@ -234,8 +209,11 @@ export class GroupAppend {
   }
 
   /** I5 */
-  async #restored(verdicts: ReadonlyMap<string, Verdict>): Promise<ReadonlyMap<string, 'written' | Fault> | 'again'> {
-    const { connection, restore, gone } = this.#parts
+  async #restored(
+    verdicts: ReadonlyMap<string, Verdict>,
+    connection: Connection,
+  ): Promise<ReadonlyMap<string, 'written' | Fault> | 'again'> {
+    const { restore, gone } = this.#parts
     const judged = new Map<string, 'written' | Fault>()
     let isRestored = false
     for (const [sessionId, verdict] of verdicts) {

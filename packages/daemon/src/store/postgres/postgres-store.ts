@@ -1,6 +1,6 @@
 /**
- * The shared store: PostgreSQL, with eight connections for each daemon at most. One renews the lease, one hears hints, one or two
- * append, four do everything else.
+ * The shared store: PostgreSQL, with eight connections for each daemon. One renews the lease, one hears hints, two append, four do
+ * everything else.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -56,6 +56,7 @@ export type PostgresOptions = {
 export const POSTGRES_DEFAULTS = {
   leaseMs: 15_000, // a pause of ten seconds, for garbage or for a snapshot, costs nothing; a dead daemon costs a quarter of a minute
   connections: 4, // for reads and short writes; 32 daemons then fit into 256
+  appending: 2, // a third brought nothing: its batches are smaller
   answerMs: 15_000, // after this the connection of an append is given up, never the append
 } as const
 
@@ -95,7 +96,7 @@ class PostgresStore implements Store {
   readonly #clock: FleetClock
   readonly #ownLease: DaemonLease
   readonly #ownHints: PgHints
-  readonly #appending: Connection
+  readonly #appending: readonly Connection[]
   readonly #group: GroupAppend
   readonly #rows: SessionRows
   readonly #owners: Owners
@@ -136,7 +137,7 @@ class PostgresStore implements Store {
       const store = new PostgresStore(options, { lock, pool, clock, lease, hints })
       onEra = (heard) => store.#rewinds.heard(heard)
       if (era !== undefined) onEra(era)
-      await store.#appending.query('SELECT 1') // opened now: later the server may have none to spare
+      await Promise.all(store.#appending.map((connection) => connection.query('SELECT 1'))) // opened now: later the server may have none to spare
       await store.#rewinds.compare()
       return store
     } catch (error) {
@@ -158,9 +159,12 @@ class PostgresStore implements Store {
     this.#ownHints = hints
     this.lease = lease
     this.hints = hints
-    this.#appending = new Connection({ url, waitMs: POSTGRES_DEFAULTS.answerMs })
+    this.#appending = Array.from(
+      { length: POSTGRES_DEFAULTS.appending },
+      () => new Connection({ url, waitMs: POSTGRES_DEFAULTS.answerMs }),
+    )
     this.#group = new GroupAppend({
-      connection: this.#appending,
+      connections: this.#appending,
       barrier: (connection) => connection.query(BARRIER, [bootId()]),
       restore: (connection, id, end) => this.#rewinds.restore(connection, id, end),
       gone: (id, lastSeq) => {
@@ -254,7 +258,7 @@ class PostgresStore implements Store {
     this.#group.close()
     await this.#ownLease.close()
     await this.#pool.query(END, [this.lease.bootId]).catch(() => undefined) // away: the lease runs out
-    await Promise.all([this.#ownHints.close(), this.#appending.end(), this.#pool.end()])
+    await Promise.all([this.#ownHints.close(), ...this.#appending.map((each) => each.end()), this.#pool.end()])
     this.#acknowledged.close()
     if (this.#lock.isOpen) this.#lock.close()
   }
