@@ -7,7 +7,10 @@ export const RUNNER_DEFAULTS = {
   processesMax: 8, // background processes at once in one box
   memoryMb: 1_024,
   pids: 256,
-  pidsPerExec: 8, // bwrap itself needs two; a box that may run many execs gets more pids
+  pidsPerExec: 8, // a box that may run many execs gets more pids
+  endedPidsMax: 4_096, // per box, not collected yet; without an init in its container, a box can run this many commands
+  endedPidsEveryMs: 250, // PID 1 may need a second; reading 256 of them takes 3 ms
+  endedPidsLooks: 256,
   spawnsMax: 8, // commands starting at once: more would only slow down all of them, and health checks
   keeperIdleMs: 60_000, // after a longer pause no one notices the 25 ms that a new one takes
   keeperNoteMs: 500, // from a keeper's claim to its first status line, on a loaded machine

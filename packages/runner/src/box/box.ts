@@ -262,6 +262,7 @@ export class Box {
   openGroups(): void {
     const { memoryMb, pids, cpus } = this.record.limits
     this.#host.cgroups.openBox(this.groupName, { memoryMb, pids, cpus })
+    this.keepers.limitPidsAnew()
   }
 
   /** Throws if an exec is running: for callers that may only end an unused box. */

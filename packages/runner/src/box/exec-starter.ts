@@ -147,6 +147,7 @@ export class ExecStarter {
         exec.stdin.prepare()
         return keepers.run({ execId, atMs, ...job }, onGone, newKeeper)
       },
+      onTreeEnd: (pids) => keepers.ended(pids),
       giveBack: (keeper, isClean) => keepers.giveBack(keeper, isClean),
       whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(groupName, keeper),

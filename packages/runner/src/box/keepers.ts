@@ -3,12 +3,15 @@
  *
  * I1  A keeper is reused only if it is alone in its control groups and its settings are unchanged, so an exec never inherits
  *     anything from another.
- * I2  The process limit belongs to the caller: our own processes in the box's group are added to it.
+ * I2  The process limit belongs to the caller: our own processes in the box's group are added to it, and so are those that have
+ *     ended but are not collected yet.
  */
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
+import { startTimeUntilCollected } from '../exec/process-table.ts'
 import type { RunnerHost } from '../host.ts'
-import { within } from '../waiting.ts'
+import { pollUntil, within } from '../waiting.ts'
+import { EndedProcesses } from './ended.ts'
 
 /** What keepers need of the host. */
 export type KeeperHost = Pick<
@@ -33,7 +36,10 @@ export class Keepers {
   readonly #idle = new Map<Keeper, NodeJS.Timeout>()
   readonly #all = new Set<Keeper>()
   readonly #ending = new Set<Keeper>()
-  #ownPids = 0
+  readonly #ended = new EndedProcesses(startTimeUntilCollected, RUNNER_DEFAULTS.endedPidsMax)
+  /** How much the limit is above the caller's. */
+  #addedPids = 0
+  #isReviewing = false
 
   constructor(host: KeeperHost, box: KeepersBox) {
     this.#host = host
@@ -45,8 +51,9 @@ export class Keepers {
     const waiting = newKeeper ? undefined : [...this.#idle.keys()].at(-1)
     const keeper = waiting ?? this.#make()
     this.#unlist(keeper)
+    keeper.expect(job)
+    this.limitPids() // before anything of the job runs
     keeper.run(job, onGone)
-    this.limitPids()
     return keeper
   }
 
@@ -73,6 +80,13 @@ export class Keepers {
     return keeper
   }
 
+  /** These have ended, or were killed, and may not be collected yet. */
+  ended(pids: Iterable<number>): void {
+    if (this.#box.pids() === null) return
+    this.#ended.add(pids)
+    this.limitPids()
+  }
+
   /** Ends a keeper and everything in its group. */
   discard(keeper: Keeper): void {
     this.#unlist(keeper)
@@ -83,6 +97,7 @@ export class Keepers {
   async close(): Promise<void> {
     for (const keeper of this.#idle.keys()) this.#expire(keeper)
     await within(Promise.all([...this.#ending].map((keeper) => keeper.gone)), RUNNER_DEFAULTS.treeEndMs)
+    this.#ended.clear() // the next group of the box starts without them
   }
 
   // ---- details, in the order they are used above ----
@@ -94,6 +109,7 @@ export class Keepers {
 
   #discard(keeper: Keeper): void {
     if (!keeper.isGone) this.#ending.add(keeper)
+    this.ended((keeper.group?.processes() ?? []).filter((pid) => pid !== keeper.pid))
     keeper.kill()
     keeper.group?.kill([])
   }
@@ -140,18 +156,50 @@ export class Keepers {
     return inGroup.length === 1 && inGroup[0] === keeper.pid
   }
 
-  /** I2 */
+  /** I2. The limit rises at once and falls a moment later, so short commands do not change it twice each. */
   limitPids(): void {
+    const added = this.#toAdd()
+    if (added > this.#addedPids) this.#addPids(added)
+    else if (added < this.#addedPids) this.#reviewSoon()
+  }
+
+  /** The limit was just set to the caller's. */
+  limitPidsAnew(): void {
+    this.#addedPids = 0
+    this.limitPids()
+  }
+
+  #toAdd(): number {
+    return [...this.#all].reduce((sum, keeper) => sum + keeper.processes, this.#ended.count)
+  }
+
+  #addPids(added: number): void {
     const pids = this.#box.pids()
-    if (pids === null) return
-    const own = [...this.#all].reduce((sum, keeper) => sum + keeper.processes, 0)
-    if (own === this.#ownPids) return
+    if (pids === null || added === this.#addedPids) return
     try {
-      this.#host.cgroups.limitPids(this.#box.groupName, pids + own) // I2
-      this.#ownPids = own
+      this.#host.cgroups.limitPids(this.#box.groupName, pids + added) // I2
+      this.#addedPids = added
     } catch {
       // Too many open files. The limit stays until the next keeper starts or ends.
     }
+    this.#reviewSoon()
+  }
+
+  /** Until nothing is left to lower. */
+  #reviewSoon(): void {
+    if (this.#isReviewing) return
+    this.#isReviewing = true
+    const review = (waitedMs: number): true | undefined => {
+      if (waitedMs === 0) return undefined
+      this.#ended.collect(RUNNER_DEFAULTS.endedPidsLooks)
+      this.#addPids(this.#toAdd())
+      return this.#ended.count === 0 ? true : undefined
+    }
+    const limits = { everyMs: RUNNER_DEFAULTS.endedPidsEveryMs, forMs: Number.POSITIVE_INFINITY, ref: false }
+    void pollUntil(review, limits).then(() => {
+      this.#isReviewing = false
+      this.limitPids()
+    })
   }
 }
 

@@ -8,7 +8,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Diagnostic } from '@breakfall/faults'
 import type { Exec as ExecRecord } from '@breakfall/wire'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { killIncomplete } from './diagnostics.ts'
 import { endOf, keepEnd, removeFilesSoon } from './end.ts'
 import { type EndReason } from './exit-record.ts'
@@ -323,7 +322,7 @@ export class Exec {
 
   /** Ends what is left of a warm sandbox in which the command never started, and removes its claim. */
   async #retire(run: Run): Promise<void> {
-    const survivors = await run.tree.end(RUNNER_DEFAULTS.treeEndMs)
+    const survivors = await run.endTree()
     run.readStatus()
     const { stdoutBytes, stderrBytes } = this.record()
     const isGone = survivors.length === 0 && isUnused(this.#status.status) && stdoutBytes + stderrBytes === 0
@@ -359,7 +358,7 @@ export class Exec {
   async #settle(): Promise<void> {
     const ending = this.#ending()
     if (ending === undefined) return
-    const survivors = ending.claimed ? await ending.run.tree.end(RUNNER_DEFAULTS.treeEndMs) : []
+    const survivors = ending.claimed ? await ending.run.endTree() : []
     if (this.#ending() === undefined) return // released: the next runner reads what is left in the pipes
     ending.run?.readStatus()
     const { warm, begun } = this.#status.status

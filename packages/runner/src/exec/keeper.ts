@@ -130,7 +130,7 @@ export class Keeper {
   #onGone: OnGone | undefined
   readonly #settings: string
   #hasInput = false
-  #isWarm = false
+  #sandboxProcesses = 0
   #isExposed = false
   #isGone = false
 
@@ -171,14 +171,20 @@ export class Keeper {
     return this.#isGone
   }
 
-  /** Itself, the holder of its command's input, and a sandbox that waits: bubblewrap, its init and the door. */
+  /** Itself, the holder of its command's input, and of a sandbox bubblewrap, its init and a door that waits. */
   get processes(): number {
-    return 1 + (this.#hasInput ? 1 : 0) + (this.#isWarm ? 3 : 0)
+    return 1 + (this.#hasInput ? 1 : 0) + this.#sandboxProcesses
+  }
+
+  /** Counts the processes that this job will need. */
+  expect({ mode, stdin }: Job): void {
+    this.#sandboxProcesses = mode === 'plain' ? 0 : 2
+    this.#hasInput = stdin !== undefined
   }
 
   run(job: Job, onGone: OnGone): void {
     this.#onGone = onGone
-    this.#hasInput = job.stdin !== undefined
+    this.expect(job)
     this.#isExposed = job.mode === 'plain'
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
   }
@@ -187,7 +193,7 @@ export class Keeper {
   warm(name: string, atMs: number, onGone: OnGone): void {
     this.#onGone = onGone
     this.#hasInput = false
-    this.#isWarm = true
+    this.#sandboxProcesses = 3
     this.#isExposed = false
     this.#child.stdin?.write(`${name} warm - err.fifo ${atMs}\n`)
   }
@@ -195,7 +201,7 @@ export class Keeper {
   /** Its sandbox is an exec's from now on. */
   take(onGone: OnGone): void {
     this.#onGone = onGone
-    this.#isWarm = false
+    this.#sandboxProcesses = 2
   }
 
   /** Continues it: a stopped keeper would not take its job, or not report the end. */
@@ -206,6 +212,7 @@ export class Keeper {
   /** The last job is read and stored completely: it waits for the next. */
   done(): void {
     this.#onGone = undefined
+    this.#sandboxProcesses = 0
     this.#child.stdin?.write('done\n')
   }
 

@@ -10,6 +10,9 @@ export function startTimeOf(pid: number): number | undefined {
   return entry === undefined || isDead(entry) ? undefined : entry.startTime
 }
 
+/** The same, for zombies too: undefined once the process has been collected. */
+export const startTimeUntilCollected = (pid: number): number | undefined => readProcess(pid)?.startTime
+
 /** A process, distinguishable from a later one with the same pid. */
 export type Proven = { readonly pid: number; readonly startTime: number }
 

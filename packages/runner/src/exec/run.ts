@@ -1,4 +1,5 @@
 /** A job that a keeper has, or had: the keeper, the process tree it started, and what this process listens to meanwhile. */
+import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { KeeperLink } from './keeper-link.ts'
 import { prove } from './process-table.ts'
 import type { ExecSetup } from './setup.ts'
@@ -47,6 +48,13 @@ export class Run {
   /** True once the command can be signalled. */
   isReady(): boolean {
     return this.readStatus() && this.tree.isReady()
+  }
+
+  /** Ends what is left of its tree. Returns the survivors. */
+  async endTree(): Promise<readonly number[]> {
+    const survivors = await this.tree.end(RUNNER_DEFAULTS.treeEndMs)
+    this.#setup.onTreeEnd(this.tree.ended)
+    return survivors
   }
 
   elapsedMs(): number {

@@ -22,6 +22,8 @@ export type ExecSetup = {
   readonly pump: Pump
   /** Gives the job to a keeper at this time of the monotonic clock. Throws if no process can be made. */
   readonly spawn: (atMs: number, onGone: OnGone, newKeeper: boolean) => Keeper
+  /** Its process tree has ended. These may still count against the limit of its box. */
+  readonly onTreeEnd: (pids: Iterable<number>) => void
   /** Takes the keeper back; a clean one is used again. */
   readonly giveBack: (keeper: Keeper, isClean: boolean) => void
   /** Why the command cannot be run, if that can be seen now. */

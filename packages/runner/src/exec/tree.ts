@@ -28,6 +28,8 @@ export type TreeSetup = {
 export class ProcessTree {
   readonly #setup: TreeSetup
   #leader: Proven | undefined
+  /** Its leader and everything that `end` met. Their parent may be PID 1, which may collect them late. */
+  readonly ended = new Set<number>()
   /** The process that holds the command's input open. */
   holder: number | undefined
 
@@ -38,6 +40,7 @@ export class ProcessTree {
   /** Leader of the inner group: the command itself, or the sandbox's init. */
   setLeader(pid: number): void {
     this.#leader ??= prove(pid)
+    this.ended.add(pid)
   }
 
   /** True once the command is in the inner group: an earlier signal would hit the sandbox's own setup. */
@@ -66,7 +69,9 @@ export class ProcessTree {
   async end(forMs: number): Promise<readonly number[]> {
     const isGone = await pollUntil(
       (waitedMs) => {
-        if (this.remaining().length === 0) return true
+        const remaining = this.remaining()
+        if (remaining.length === 0) return true
+        for (const pid of remaining) this.ended.add(pid)
         this.kill(waitedMs > forMs / 4) // what outruns single signals only a kill of the whole group stops
         return undefined
       },
