@@ -1,7 +1,7 @@
 /**
  * Processes of a box that have ended but still count against its process limit. The kernel counts a process until its parent
  * collects it. The init of a sandbox ends a moment after bubblewrap, so its parent is then the machine's PID 1, which can take a
- * second, and in a container without an init nobody ever does. So the limit is raised by these: no command fails because earlier ones
+ * second, and in a container without an init it never happens. So the limit is raised by these: no command fails because earlier ones
  * ended a moment ago, and the commands that live never get more than their box's limit.
  *
  * I1  A process is counted only if this runner ended it or saw it end. A command that never collects its own children gains nothing.
