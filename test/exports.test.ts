@@ -9,9 +9,13 @@ import { importsOf, resolveRelative, root, sources } from './sources.ts'
 const EXCEPTIONS: readonly string[] = []
 
 const files = new Map(
-  sources('packages/*/src/**/*.ts', 'packages/*/test/**/*.ts', 'bench/**/*.ts', 'e2e/**/*.ts', 'test/**/*.ts').map(
-    (source) => [source.path, source],
-  ),
+  sources(
+    'packages/*/src/**/*.{ts,tsx}',
+    'packages/*/test/**/*.ts',
+    'bench/**/*.ts',
+    'e2e/**/*.ts',
+    'test/**/*.ts',
+  ).map((source) => [source.path, source]),
 )
 /** Without the lists of all exports in the READMEs, which `api.test.ts` checks. */
 const documents = sources('*.md', 'docs/**/*.md', 'packages/*/*.md').map((source) => ({

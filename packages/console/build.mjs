@@ -33,7 +33,7 @@ export async function buildConsole() {
 function stampOf() {
   const hash = createHash('sha256')
   const root = dirname(dirname(here))
-  const sources = ['packages/console/src/**/*', 'packages/faults/src/**/*.ts', 'packages/wire/src/*.ts']
+  const sources = ['packages/console/src/**/*', 'packages/{client,faults,wire}/src/**/*.ts']
     .flatMap((pattern) => globSync(pattern, { cwd: root, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))

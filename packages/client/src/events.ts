@@ -1,8 +1,7 @@
 /**
  * A session's events as one sequence, over as many connections as it takes.
  *
- * I1  Every event once, in order. The next connection asks for what follows the last event received.
- * I2  Only a `reset` starts over: the cursor belongs to another journal. Then events count from 1 again.
+ * I1, I2 are those of `position.ts`.
  * I3  It ends when the caller's signal aborts, or with a Fault that no reconnect can cure. A daemon that is away is looked for
  *     forever, unless the client has its own policy.
  */
@@ -10,8 +9,9 @@ import { isFault, type ReportedFault, reportedFault } from '@breakfall/faults/ca
 import type { SessionEvent } from '@breakfall/wire'
 import type { StreamItem } from './connection.ts'
 import { checked, jsonOrText } from './http.ts'
-import { isClosing, isKnownType, isNumbered, isSessionEvent } from './shapes.ts'
-import { parseCursor, type SseFrame } from './wire.ts'
+import { type Cursor, EventPosition } from './position.ts'
+import { isClosing, isKnownType, isNumbered, isSessionEvent } from './event-shapes.ts'
+import type { SseFrame } from './wire.ts'
 
 export type EventsOptions = {
   /** A cursor (`JOURNAL-SEQ`, as in the id of an SSE event) or a bare sequence number. Default: from the first event. */
@@ -26,13 +26,13 @@ export type EventsOptions = {
 
 /** `connect` opens one connection at a cursor; `retrying` repeats a failed attempt as the policy says, `failed` being the first failure. */
 export type EventSource = {
-  readonly connect: (cursor: string | undefined) => AsyncGenerator<StreamItem>
+  readonly connect: (cursor: Cursor | undefined) => AsyncGenerator<StreamItem>
   readonly retrying: <T>(act: () => Promise<T>, failed: ReportedFault | undefined) => Promise<T>
 }
 
 export async function* readEvents(source: EventSource, options: EventsOptions): AsyncGenerator<SessionEvent> {
-  const { signal } = options
-  const position = new StreamPosition(options)
+  const { signal, onReset } = options
+  const position = new EventPosition(options.after)
   let broken: ReportedFault | undefined
   try {
     while (signal?.aborted !== true) {
@@ -40,7 +40,7 @@ export async function* readEvents(source: EventSource, options: EventsOptions): 
       broken = closedFault([]) // unless an event comes: a connection that brings none is not reopened at once
       try {
         for await (const item of items) {
-          const event = item === 'heartbeat' ? undefined : position.take(item)
+          const event = item === 'heartbeat' ? undefined : eventIn(item, position, onReset)
           if (event === undefined) continue
           broken = undefined
           yield event
@@ -57,33 +57,20 @@ export async function* readEvents(source: EventSource, options: EventsOptions): 
 
 // ---- details, in the order they are used above ----
 
-/** How far the reader is. */
-class StreamPosition {
-  cursor: string | undefined
-  readonly #onReset: EventsOptions['onReset']
-  #seq: number
-
-  constructor({ after, onReset }: EventsOptions) {
-    this.cursor = after === undefined ? undefined : String(after)
-    this.#seq = parseCursor(after)?.seq ?? 0
-    this.#onReset = onReset
+/** The event in a frame. Undefined for a frame without one, for one received before, and for a type that only a newer version knows. */
+function eventIn(
+  frame: SseFrame,
+  position: EventPosition,
+  onReset: EventsOptions['onReset'],
+): SessionEvent | undefined {
+  if (frame.event === 'reset') {
+    position.reset()
+    onReset?.(reasonOf(frame))
   }
-
-  /** Undefined for a frame without an event, and for an event type that only a newer version knows. */
-  take(frame: SseFrame): SessionEvent | undefined {
-    if (frame.event === 'reset') {
-      this.#seq = 0 // I2
-      this.cursor = undefined // the next connection must not ask for what follows in the other journal
-      this.#onReset?.(reasonOf(frame))
-    }
-    if (frame.id === undefined) return undefined
-    const event = checked(jsonOrText(frame.data), isNumbered, 'an event')
-    if (event.seq <= this.#seq) return undefined // I1
-    if (event.seq > this.#seq + 1) throw gapFault(this.#seq + 1, event.seq) // I1
-    this.#seq = event.seq
-    this.cursor = frame.id
-    return isKnownType(event.type) ? checked(event, isSessionEvent, `a ${event.type} event`) : undefined
-  }
+  if (frame.id === undefined) return undefined
+  const event = checked(jsonOrText(frame.data), isNumbered, 'an event')
+  if (!position.take(event.seq, frame.id)) return undefined
+  return isKnownType(event.type) ? checked(event, isSessionEvent, `a ${event.type} event`) : undefined
 }
 
 /** Waits for the first event, heartbeat or reset: a connection that closes before that is a failed attempt, and is retried with a delay. */
@@ -119,10 +106,3 @@ function closedFault(items: readonly StreamItem[]): ReportedFault {
     errorRaw: `closed: ${reason}`,
   })
 }
-
-const gapFault = (expected: number, got: number): ReportedFault =>
-  reportedFault('other', {
-    boundary: 'daemon',
-    error: `The daemon skipped events: expected number ${expected}, received ${got}.`,
-    next: 'never',
-  })

@@ -2,10 +2,10 @@
 import { reportedFault } from '@breakfall/faults/caller'
 import type { DaemonAddress } from './address.ts'
 import { brokenStream, failedCall, refusedCall } from './call-fault.ts'
-import type { Guard } from './shapes.ts'
+import type { Guard } from './check.ts'
 
 export type ApiRequest = {
-  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
@@ -28,7 +28,7 @@ export async function send(
     response = await fetch(url + path, {
       method,
       headers: {
-        authorization: `Bearer ${token}`,
+        ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...request.headers,
       },

@@ -5,7 +5,7 @@ import { startTicking } from './clock.ts'
 import { openDoor, tryToEnter } from './link/connection.ts'
 import { takeFromAddress } from './link/token.ts'
 import { startRouting } from './route.ts'
-import { loadMarkdown } from './text/markdown-view.tsx'
+import { loadLater } from './text/load-later.ts'
 
 const given = takeFromAddress()
 addEventListener('hashchange', () => {
@@ -17,4 +17,4 @@ startTicking()
 const root = document.getElementById('app')
 if (root !== null) render(<App />, root)
 void openDoor(given)
-requestAnimationFrame(() => loadMarkdown())
+requestAnimationFrame(() => loadLater())

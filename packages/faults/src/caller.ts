@@ -10,7 +10,14 @@ import { type LoopOptions, retryLoop, valueOf } from './retry-loop.ts'
 import type { Boundary, FaultCategory } from './table.ts'
 
 export { POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
-export { faultInProblem, isFault, ReportedFault, reportedFault, type ReportText } from './reported-fault.ts'
+export {
+  faultInProblem,
+  faultInReport,
+  isFault,
+  ReportedFault,
+  reportedFault,
+  type ReportText,
+} from './reported-fault.ts'
 export type { LoopOptions } from './retry-loop.ts'
 export type { FaultReport } from './report.ts'
 export { sleep } from './sleep.ts'

@@ -89,9 +89,15 @@ export function reportedFault(category: FaultCategory, text: ReportText, cause?:
  */
 export function faultInProblem(body: unknown): ReportedFault | undefined {
   if (!isObject(body)) return undefined
-  const { type, title: _title, detail: _detail, category, ...fields } = Object.fromEntries(Object.entries(body))
+  const { type, title: _title, detail: _detail, ...report } = Object.fromEntries(Object.entries(body))
+  return typeof type === 'string' && type.startsWith(PROBLEM_TYPE_PREFIX) ? faultInReport(report) : undefined
+}
+
+/** The same for a bare report, as a WebSocket carries it. */
+export function faultInReport(report: unknown): ReportedFault | undefined {
+  if (!isObject(report)) return undefined
+  const { category, ...fields } = Object.fromEntries(Object.entries(report))
   const { error, errorRaw } = fields
-  if (typeof type !== 'string' || !type.startsWith(PROBLEM_TYPE_PREFIX)) return undefined
   if (typeof category !== 'string' || typeof error !== 'string') return undefined
   const raw = typeof errorRaw === 'string' ? errorRaw : error
   const foreign = oneOf(FAULT_CLASSES, fields['class'])

@@ -1,6 +1,7 @@
 /** The page's connection, as one thing: the door (which token), the link, the fleet, and the session that is open. */
 import { effect, signal } from '@preact/signals'
-import { CallError, json, send, useToken } from './api.ts'
+import { isFault } from '@breakfall/client/internal'
+import { json, statusOf, useToken } from './api.ts'
 import { takeWatchFrame, watchFleet } from './fleet.ts'
 import { SessionFeed } from './session-feed.ts'
 import { isJson, isText } from './shapes.ts'
@@ -20,7 +21,7 @@ export async function openDoor(given: Given): Promise<void> {
   link.onOpen = () => void opened()
   link.onFrame = (frame) => {
     if (isJson(frame['watch'])) return takeWatchFrame(frame['watch'])
-    feed.peek()?.take(frame)
+    feed.peek()?.take(frame, link)
   }
   const token = await tokenFor(given)
   if (token !== null) enter(token)
@@ -41,14 +42,14 @@ export async function tryToEnter(given: Given): Promise<void> {
   const token = await tokenFor(given)
   if (token === null) return
   useToken(token)
-  const refused = await send('/v1/sessions?limit=1').then(
+  const refused: unknown = await json('/v1/sessions?limit=1').then(
     () => null,
-    (error: unknown) => (error instanceof CallError ? error.fault : null),
+    (error: unknown) => error,
   )
-  if (refused !== null && refused.status !== 0) {
+  if (isFault(refused) && refused.category !== 'daemon_unreachable') {
     door.value = {
       kind: 'closed',
-      why: refused.status === 401 ? 'The daemon did not accept that token.' : refused.error,
+      why: statusOf(refused) === 401 ? 'The daemon did not accept that token.' : refused.error,
     }
     return
   }
@@ -103,12 +104,12 @@ async function spentTicket(ticket: string): Promise<string | null> {
   } catch (error) {
     const known = keptToken() ?? (await askOtherTabs())
     if (known !== null) return known
-    const isUsed = error instanceof CallError && error.fault.status === 401
-    const why = isUsed
-      ? 'This link was used before, or is older than two minutes. Run `breakfall open` for a new one.'
-      : error instanceof Error
-        ? error.message
-        : String(error)
+    const why =
+      statusOf(error) === 401
+        ? 'This link was used before, or is older than two minutes. Run `breakfall open` for a new one.'
+        : error instanceof Error
+          ? error.message
+          : String(error)
     door.value = { kind: 'closed', why }
     return null
   }

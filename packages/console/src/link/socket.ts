@@ -1,46 +1,42 @@
 /**
  * The one connection to the daemon. It comes back on its own, and says what it knows about being away.
  *
- * I1  Every wait is bounded: 5 s for a handshake, 0.25 to 5 s with full jitter between two, none when the network or the tab
- *     comes back.
+ * I1  Every wait is bounded: 5 s for a handshake, up to 5 s with full jitter between two, none when the network or the tab comes back.
+ *     The client's retry loop does the waiting, for as long as it takes.
  * I2  A request whose answer did not come fails with the connection. What must not run twice has a key, and is sent again by
  *     its owner.
- * I3  A browser cannot tell a refused token from a daemon that is gone: both are close code 1006. Two plain requests can.
+ * I3  A browser cannot tell a refused token from a daemon that is gone: both are close code 1006. A plain request can.
  */
 import { signal } from '@preact/signals'
+import { FOREVER, faultInReport, isFault, type ReportedFault, reportedFault } from '@breakfall/client/internal'
 import { WS_PROTOCOL, WS_TOKEN_PREFIX } from '@breakfall/wire/browser'
 import { clock } from '../clock.ts'
-import { CallError, currentToken, send } from './api.ts'
-import { hasFields, isJson, isText, type Json } from './shapes.ts'
+import { daemon } from './api.ts'
+import { isJson, isText, type Json } from './shapes.ts'
 
-export type LinkState =
-  | { readonly kind: 'connecting'; readonly since: number }
-  | { readonly kind: 'open'; readonly since: number }
-  | { readonly kind: 'silent'; readonly since: number }
-  | { readonly kind: 'lost'; readonly since: number }
-  | { readonly kind: 'refused'; readonly since: number }
+export type LinkState = {
+  readonly kind: 'connecting' | 'open' | 'silent' | 'lost' | 'refused'
+  readonly since: number
+}
 
 const HANDSHAKE_MS = 5_000
-const BACKOFF_MS = { first: 250, max: 5_000 }
 /** The daemon sends a beat every 5 s. After two missed ones it is not answering; after five, another connection may reach it. */
 const SILENT_MS = 11_000
 const ABANDONED_MS = 26_000
 
-type Frame = Json
-type Pending = { readonly resolve: (result: Json) => void; readonly reject: (error: CallError) => void }
+type Pending = { readonly resolve: (result: Json) => void; readonly reject: (error: ReportedFault) => void }
 
 export class Link {
   readonly state = signal<LinkState>({ kind: 'connecting', since: clock.local() })
   /** Called after each connection, before anything else is sent. */
   onOpen: () => void = () => undefined
-  onFrame: (frame: Frame) => void = () => undefined
+  onFrame: (frame: Json) => void = () => undefined
   /** True once this connection has a beat to miss. */
   hasBeat = false
   #socket: WebSocket | null = null
   #pending = new Map<number, Pending>()
   #nextId = 1
-  #failures = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
+  #waiting = new AbortController()
   #heardAt = 0
   #lookedAt = 0
   #lostAt = 0
@@ -49,14 +45,19 @@ export class Link {
     addEventListener('online', () => this.#now())
     document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && this.#now())
     setInterval(() => this.#watchSilence(), 1_000)
-    this.#connect()
+    void this.#keepOpen()
   }
 
   /** After a new token. */
   restart(): void {
-    this.#failures = 0
+    if (this.state.peek().kind === 'refused') void this.#keepOpen()
+    else this.drop()
+  }
+
+  /** Goes on with another connection. */
+  drop(): void {
     this.#socket?.close()
-    this.#connect()
+    this.#now()
   }
 
   request(method: string, params: Json = {}): Promise<Json> {
@@ -71,30 +72,43 @@ export class Link {
 
   // ---- details, in the order they are used above ----
 
-  #connect(): void {
-    clearTimeout(this.#timer)
-    const socket = new WebSocket(`${location.origin.replace(/^http/, 'ws')}/v1/ws`, [
-      WS_PROTOCOL,
-      `${WS_TOKEN_PREFIX}${currentToken()}`,
-    ])
+  /** Ends only if the daemon refuses the token. */
+  async #keepOpen(): Promise<void> {
+    for (let failed: ReportedFault | undefined; ;) {
+      const { signal: woken } = this.#waiting
+      try {
+        const { closed } = await daemon.retrying(() => this.#connect(woken), { signal: woken, failed, policy: FOREVER })
+        this.#heardAt = clock.local()
+        this.#set('open')
+        this.onOpen()
+        await closed
+        failed = away()
+      } catch {
+        // The loop gives up only on a refused token; otherwise a wake-up ended its wait.
+        if (!woken.aborted) return this.#set('refused')
+        this.#waiting = new AbortController()
+        failed = undefined // at once, and the waits start over
+      }
+    }
+  }
+
+  /** Resolves when the connection is open; `closed` when it has ended. */
+  async #connect(woken: AbortSignal): Promise<{ readonly closed: Promise<void> }> {
+    const { url, token } = daemon.address
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/v1/ws`, [WS_PROTOCOL, `${WS_TOKEN_PREFIX}${token}`])
     this.#socket = socket
     this.hasBeat = false
     const limit = setTimeout(() => socket.close(), HANDSHAKE_MS) // I1
-    socket.addEventListener('open', () => {
-      clearTimeout(limit)
-      if (socket !== this.#socket) return
-      this.#failures = 0
-      this.#heardAt = clock.local()
-      this.#set('open')
-      this.onOpen()
-    })
     socket.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-      if (socket === this.#socket && isText(data)) this.#take(data)
+      if (isText(data)) this.#take(data)
     })
-    socket.addEventListener('close', () => {
-      clearTimeout(limit)
-      if (socket === this.#socket) void this.#closed()
-    })
+    const closed = new Promise<void>((resolve) => socket.addEventListener('close', () => resolve(this.#closed())))
+    const opened = new Promise<boolean>((resolve) => socket.addEventListener('open', () => resolve(true)))
+    const isOpen = await Promise.race([opened, closed.then(() => false)])
+    clearTimeout(limit)
+    if (isOpen) return { closed }
+    await refusal(woken)
+    throw away()
   }
 
   #take(data: string): void {
@@ -107,37 +121,19 @@ export class Link {
     if (pending === undefined || typeof id !== 'number') return this.onFrame(frame)
     this.#pending.delete(id)
     if (isJson(frame['result'])) return pending.resolve(frame['result'])
-    const error = frame['error']
-    pending.reject(
-      hasFields(error, { category: isText, error: isText })
-        ? new CallError({ category: error.category, error: error.error, status: 0 })
-        : new CallError({
-            category: 'other',
-            error: 'The daemon sent an answer that this page cannot read.',
-            status: 0,
-          }),
-    )
+    pending.reject(faultInReport(frame['error']) ?? unreadable())
   }
 
-  async #closed(): Promise<void> {
+  #closed(): void {
     this.#socket = null
     if (this.#lostAt === 0 || this.state.peek().kind === 'open') this.#lostAt = clock.local()
     for (const pending of this.#pending.values()) pending.reject(away()) // I2
     this.#pending.clear()
-    if (this.state.peek().kind !== 'refused') this.#set('lost')
-    const isRefused = await isTokenRefused() // I3
-    if (this.#socket !== null) return
-    if (isRefused) return this.#set('refused')
     this.#set('lost')
-    const ceiling = Math.min(BACKOFF_MS.max, BACKOFF_MS.first * 2 ** this.#failures)
-    this.#failures += 1
-    this.#timer = setTimeout(() => this.#connect(), clock.random() * ceiling)
   }
 
   #now(): void {
-    if (this.#socket !== null || this.state.peek().kind === 'refused') return
-    this.#failures = 0
-    this.#connect()
+    if (this.#socket === null && this.state.peek().kind !== 'refused') this.#waiting.abort()
   }
 
   #watchSilence(): void {
@@ -157,24 +153,24 @@ export class Link {
   }
 }
 
-const away = (): CallError =>
-  new CallError({
-    category: 'daemon_unreachable',
+const away = (): ReportedFault =>
+  reportedFault('daemon_unreachable', {
     error: 'The connection to the daemon broke before it answered. The page reconnects on its own.',
-    status: 0,
   })
 
-/** False too if the daemon is gone. */
-async function isTokenRefused(): Promise<boolean> {
+const unreadable = (): ReportedFault =>
+  reportedFault('other', { boundary: 'daemon', error: 'The daemon sent an answer that this page cannot read.' })
+
+/** I3: throws the daemon's fault if it refuses the token. Resolves if the daemon is gone, or has no reason to refuse. */
+async function refusal(woken: AbortSignal): Promise<void> {
   try {
-    await send('/v1/sessions?limit=1', { signal: AbortSignal.timeout(HANDSHAKE_MS) })
-    return false
+    await daemon.ask({ method: 'GET', path: '/v1/sessions?limit=1', signal: woken, timeoutMs: HANDSHAKE_MS })
   } catch (error) {
-    return error instanceof CallError && error.fault.status === 401
+    if (isFault(error) && error.category === 'unauthorized') throw error
   }
 }
 
-function parsed(data: string): Frame | null {
+function parsed(data: string): Json | null {
   try {
     const value: unknown = JSON.parse(data)
     return isJson(value) ? value : null

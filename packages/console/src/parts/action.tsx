@@ -2,7 +2,6 @@
 import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useRef, useState } from 'preact/hooks'
-import { CallError } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { announce } from './announcer.tsx'
 
@@ -27,10 +26,7 @@ export async function act(key: string, subject: string, run: () => Promise<strin
     const done = await run()
     if (done !== undefined) report(subject, done)
   } catch (error) {
-    report(
-      subject,
-      error instanceof CallError ? error.fault.error : error instanceof Error ? error.message : String(error),
-    )
+    report(subject, error instanceof Error ? error.message : String(error))
   } finally {
     pending.value = new Set([...pending.peek()].filter((one) => one !== key))
   }

@@ -1,7 +1,8 @@
 /** A call that waits for a person: what it would do, why it asks, and the three answers. */
 import type { VNode } from 'preact'
 import type { Call } from '../fold/view.ts'
-import { json } from '../link/api.ts'
+import { approve } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { reveal } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { Countdown } from './basics.tsx'
@@ -72,10 +73,7 @@ export function ApprovalAnswers({ callId, turnId, place }: AnswersProps): VNode 
           kind={decision === 'deny' ? 'danger' : decision === 'allow' ? 'primary' : undefined}
           confirm={decision === 'deny' ? DENY : undefined}
           run={async (reason) => {
-            await json(`/v1/turns/${encodeURIComponent(turnId)}/approve`, {
-              method: 'POST',
-              body: { callId, decision, ...(reason === '' ? {} : { reason }) },
-            })
+            await approve(daemon, turnId, { callId, decision, ...(reason === '' ? {} : { reason }) })
             return undefined
           }}
         />

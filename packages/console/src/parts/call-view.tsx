@@ -1,11 +1,11 @@
 /** One tool call: what it was asked to do, what it printed, how it ended. */
-import { diffLines } from 'diff'
 import type { VNode } from 'preact'
 import { now } from '../clock.ts'
 import type { Call, Wait } from '../fold/view.ts'
 import { jsonOf, textOf } from '../link/shapes.ts'
 import { callLine, faultTitle, OUTCOMES } from '../thread/words.ts'
 import { counted, length } from '../text/format.ts'
+import { type Later, later } from '../text/load-later.ts'
 import { printable, reveal } from '../text/reveal.ts'
 import { Approval } from './approval.tsx'
 import { memo } from './memo.ts'
@@ -117,7 +117,7 @@ function Body({ call }: { readonly call: Call }): VNode | null {
 }
 
 function Diff({ before, after }: { readonly before: string; readonly after: string }): VNode {
-  const changes = before.length + after.length > 200_000 ? [] : diffLines(before, after)
+  const changes = before.length + after.length > 200_000 ? [] : (later.value?.diffLines ?? wholeTexts)(before, after)
   const counts = changes.filter(({ added, removed }) => added || removed).length
   return (
     <pre class="diff" tabIndex={0} role="group" aria-label={`Change: ${counted(counts, 'stretch', 'stretches')}`}>
@@ -136,3 +136,8 @@ function Diff({ before, after }: { readonly before: string; readonly after: stri
     </pre>
   )
 }
+
+const wholeTexts = (before: string, after: string): ReturnType<Later['diffLines']> => [
+  { removed: true, added: false, value: before, count: 1 },
+  { removed: false, added: true, value: after, count: 1 },
+]

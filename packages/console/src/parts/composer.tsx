@@ -1,8 +1,8 @@
 /** Where a person types the next prompt. What was typed stays while the connection is gone. */
 import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
-import { json } from '../link/api.ts'
-import { isText } from '../link/shapes.ts'
+import { prompt as startTurn } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { act, outcomes, reasonAway } from './action.tsx'
 
 /** Drafts outlive the component: a reset, another screen and a lost connection keep them. */
@@ -70,11 +70,7 @@ export async function sendPrompt(sessionId: string, prompt: string): Promise<str
   const known = keys.get(sessionId)
   const entry = known?.prompt === prompt ? known : { prompt, key: crypto.randomUUID() }
   keys.set(sessionId, entry)
-  const receipt = await json(`/v1/sessions/${encodeURIComponent(sessionId)}/turns`, {
-    method: 'POST',
-    body: { prompt, queue: true },
-    headers: { 'idempotency-key': entry.key },
-  })
+  const { turnId } = await startTurn(daemon, sessionId, prompt, { key: entry.key, queue: true })
   keys.delete(sessionId)
-  return isText(receipt['turnId']) ? receipt['turnId'] : ''
+  return turnId
 }

@@ -1,7 +1,8 @@
 /** Saves a session as a bundle: everything, or without its texts. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import { send } from '../link/api.ts'
+import { exportSession } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { saveAs } from './output.tsx'
 
 export function ExportButton({ sessionId }: { readonly sessionId: string }): VNode {
@@ -9,8 +10,7 @@ export function ExportButton({ sessionId }: { readonly sessionId: string }): VNo
   const [problem, setProblem] = useState('')
   const save = async (redact: boolean): Promise<void> => {
     try {
-      const query = redact ? '?redact=text' : ''
-      const response = await send(`/v1/sessions/${encodeURIComponent(sessionId)}/export${query}`)
+      const response = await exportSession(daemon, sessionId, redact ? { redact: 'text' } : {})
       saveAs(await response.blob(), `${sessionId}${redact ? '-redacted' : ''}.ndjson`)
       setOpen(false)
       setProblem('')

@@ -1,7 +1,8 @@
 /** What a command printed: its first and last lines, how many are between, and the way to all of it. */
 import type { VNode } from 'preact'
 import { useRef, useState } from 'preact/hooks'
-import { send } from '../link/api.ts'
+import { execOutput } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { ansiLines, type Line } from '../text/ansi.ts'
 import { bytes, number } from '../text/format.ts'
 import { memo } from './memo.ts'
@@ -24,12 +25,12 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
   )
   const [problem, setProblem] = useState('')
   const decoder = useRef(new TextDecoder()) // a piece may end in the middle of a character
-  const path = (stream: string): string =>
-    `/v1/sessions/${encodeURIComponent(sessionId)}/execs/${encodeURIComponent(execId)}/output/${stream}`
+  const output = (headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+    execOutput(daemon, sessionId, execId, 'stdout', headers)
   const more = async (): Promise<void> => {
     const from = got?.at ?? 0
     try {
-      const response = await send(path('stdout'), { headers: { range: `bytes=${from}-${from + CHUNK_BYTES - 1}` } })
+      const response = await output({ range: `bytes=${from}-${from + CHUNK_BYTES - 1}` })
       const chunk = new Uint8Array(await response.arrayBuffer())
       const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
       const text = decoder.current.decode(chunk, { stream: true })
@@ -45,7 +46,7 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
   }
   const download = async (): Promise<void> => {
     try {
-      const blob = await (await send(path('stdout'))).blob()
+      const blob = await (await output()).blob()
       saveAs(blob, `${execId}.stdout.txt`)
       setProblem('')
     } catch (error) {

@@ -1,9 +1,9 @@
 /** The first screen of a new daemon: what to do, never an empty table. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import { json } from '../link/api.ts'
+import { createSession } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { system } from '../link/fleet.ts'
-import { textOf } from '../link/shapes.ts'
 import { go, sessionLink } from '../route.ts'
 import { act, outcomes, reasonAway } from './action.tsx'
 import { sendPrompt } from './composer.tsx'
@@ -17,7 +17,7 @@ export function StartPanel(): VNode {
     const text = prompt.trim()
     if (text === '') return
     void act('start', 'start', async () => {
-      created ||= textOf((await json('/v1/sessions', { method: 'POST', body: {} }))['id'])
+      created ||= (await createSession(daemon, {})).id
       const id = created
       await sendPrompt(id, text)
       created = ''

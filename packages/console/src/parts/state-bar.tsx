@@ -4,7 +4,8 @@ import type { ComponentChildren, VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { clock, now } from '../clock.ts'
 import { attemptsIn, type Call, survivedIn, type TurnView } from '../fold/view.ts'
-import { json } from '../link/api.ts'
+import { cancel, resume } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
 import { callLine, faultTitle, happened } from '../thread/words.ts'
@@ -73,12 +74,12 @@ export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): V
 
 /** "retry now" and "resume": the same call, and the same question if the provider asked for the wait. */
 export async function resumeTurn(turnId: string): Promise<string | undefined> {
-  await json(`/v1/turns/${encodeURIComponent(turnId)}/resume`, { method: 'POST', body: {} })
+  await resume(daemon, turnId, {})
   return undefined
 }
 
 export async function cancelTurn(turnId: string): Promise<string | undefined> {
-  await json(`/v1/turns/${encodeURIComponent(turnId)}/cancel`, { method: 'POST', body: { reason: 'from the console' } })
+  await cancel(daemon, turnId, 'from the console')
   return undefined
 }
 

@@ -1,7 +1,9 @@
 /** Undoes what a turn did to the files: a preview, the undo, and the redo. */
 import { useState } from 'preact/hooks'
 import type { VNode } from 'preact'
-import { json } from '../link/api.ts'
+import type { Undo as UndoRequest, Undone } from '@breakfall/wire'
+import { undo } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { isText, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
 import { bytes, counted } from '../text/format.ts'
 import { reveal } from '../text/reveal.ts'
@@ -11,7 +13,7 @@ import { useJson } from './use-json.ts'
 type UndoProps = { readonly sessionId: string; readonly turnId: string }
 
 /** Undoing or redoing: `body` chooses the checkpoint. */
-type Preview = { readonly body: Json; readonly data: Json }
+type Preview = { readonly body: UndoRequest; readonly data: Undone }
 
 /** Nothing, if no checkpoint was taken before this turn. */
 export function Undo({ sessionId, turnId }: UndoProps): VNode | null {
@@ -26,9 +28,8 @@ function Buttons({ sessionId, turnId }: UndoProps): VNode {
   const [preview, setPreview] = useState<Preview | null>(null)
   const [redo, setRedo] = useState<string | null>(null)
   const subject = `undo:${turnId}`
-  const ask = (body: Json): Promise<Json> =>
-    json(`/v1/sessions/${encodeURIComponent(sessionId)}/undo`, { method: 'POST', body })
-  const look = async (body: Json): Promise<string | undefined> => {
+  const ask = (body: UndoRequest): Promise<Undone> => undo(daemon, sessionId, body)
+  const look = async (body: UndoRequest): Promise<string | undefined> => {
     setPreview({ body, data: await ask({ ...body, dryRun: true }) })
     return undefined
   }

@@ -1,6 +1,6 @@
 /** Data of a screen that is read by a call: again after each reconnect, and whenever its path changes. */
 import { useEffect, useState } from 'preact/hooks'
-import { CallError, json } from '../link/api.ts'
+import { json, statusOf } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import type { Json } from '../link/shapes.ts'
 
@@ -28,7 +28,7 @@ export function useJson(path: string, everyMs = 0): Loaded {
       (error: unknown) => {
         if (over.signal.aborted) return
         setProblem(error instanceof Error ? error.message : String(error))
-        setMissing(error instanceof CallError && error.fault.status === 404)
+        setMissing(statusOf(error) === 404)
       },
     )
     return () => over.abort()

@@ -3,7 +3,8 @@ import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { survivedIn, type TurnView } from '../fold/view.ts'
-import { json } from '../link/api.ts'
+import { createSession } from '@breakfall/client/internal'
+import { daemon, json } from '../link/api.ts'
 import { feed, link, openFeed } from '../link/connection.ts'
 import { fleet } from '../link/fleet.ts'
 import { isNumber, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
@@ -187,9 +188,7 @@ const NONE: ReadonlySet<number> = new Set()
 const demoId = (): string => demoSession.value || (fleet.value.sessions.values().next().value?.id ?? '')
 
 async function startTurn(): Promise<string | undefined> {
-  demoSession.value =
-    demoId() ||
-    textOf((await json('/v1/sessions', { method: 'POST', body: { title: 'Demo: 50 steps, each once' } }))['id'])
+  demoSession.value = demoId() || (await createSession(daemon, { title: 'Demo: 50 steps, each once' })).id
   await sendPrompt(demoSession.peek(), 'Write 50 lines, one per step, each exactly once.')
   return undefined
 }

@@ -1,7 +1,8 @@
 /** A new session: the prompt, and everything else with its default shown. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { json } from '../link/api.ts'
+import { createSession } from '@breakfall/client/internal'
+import { daemon } from '../link/api.ts'
 import { system } from '../link/fleet.ts'
 import { isText, jsonOf, listOf, textOf } from '../link/shapes.ts'
 import { act, outcomes, reasonAway } from '../parts/action.tsx'
@@ -45,14 +46,14 @@ export function NewScreen(): VNode {
       const body = {
         ...(workspace.trim() === '' ? {} : { box: { workspace: workspace.trim() } }),
         ...(model.trim() === '' ? {} : { model: model.trim() }),
-        ...(tools.length === TOOLS.length ? {} : { tools }),
+        ...(tools.length === TOOLS.length ? {} : { tools: [...tools] }),
         ...(limits.length === 0
           ? {}
           : { policy: Object.fromEntries(limits.map(([name, value]) => [name, Number(value)])) }),
       }
       const text = JSON.stringify(body)
       if (kept.sessionId === '' || kept.body !== text) {
-        kept.sessionId = textOf((await json('/v1/sessions', { method: 'POST', body }))['id'])
+        kept.sessionId = (await createSession(daemon, body)).id
         kept.body = text
       }
       const id = kept.sessionId

@@ -1,27 +1,12 @@
 /** Markdown on the page: vnodes from the tree. The lexer loads after the first paint; until then, text is text. */
-import { signal } from '@preact/signals'
 import type { ComponentChildren, JSX, VNode } from 'preact'
 import { memo } from '../parts/memo.ts'
+import { type Later, later } from './load-later.ts'
 import type { Node } from './markdown.ts'
 import { printable } from './reveal.ts'
 
-type Lexer = {
-  readonly blocksOf: (text: string) => readonly string[]
-  readonly markdown: (block: string) => readonly Node[]
-}
-const lexer = signal<Lexer | null>(null)
-
-export function loadMarkdown(): void {
-  import('./markdown.ts').then(
-    (loaded) => {
-      lexer.value = loaded
-    },
-    () => undefined, // the daemon was gone just now: plain text stays readable, and the next load tries again
-  )
-}
-
 export function Markdown({ text }: { readonly text: string }): VNode {
-  const loaded = lexer.value
+  const loaded = later.value
   if (loaded === null) return <div class="md plain">{printable(text)}</div>
   return (
     <div class="md">
@@ -36,7 +21,7 @@ export function Markdown({ text }: { readonly text: string }): VNode {
 
 /** Lexed again only if its own text changes. */
 const Block = memo(
-  ({ block, lexer: loaded }: { readonly block: string; readonly lexer: Lexer }): VNode => (
+  ({ block, lexer: loaded }: { readonly block: string; readonly lexer: Later }): VNode => (
     <>{loaded.markdown(block).map(draw)}</>
   ),
   (a, b) => a.block === b.block,

@@ -11,6 +11,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { Fault, type FaultCategory, toProblem } from '@breakfall/faults'
 import { CONSOLE_HEADERS } from '../../../daemon/src/api/console-page.ts'
 import { buildConsole } from '../../build.mjs'
 import { answerDrift, changeDrift, eventDrift, snapshotDrift } from './contract.ts'
@@ -259,5 +260,12 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 function reply(res: ServerResponse, { status = 200, json, text, type = 'application/json' }: Answer): void {
-  res.writeHead(status, { 'Content-Type': type }).end(text ?? JSON.stringify(json ?? {}))
+  const body = status >= 400 ? problem(json) : json
+  res.writeHead(status, { 'Content-Type': type }).end(text ?? JSON.stringify(body ?? {}))
+}
+
+/** As a daemon reports a fault: the client believes no other error body. */
+function problem(json: unknown): Json {
+  const { category, error } = json as { readonly category: FaultCategory; readonly error: string }
+  return { ...toProblem(new Fault(category, { error, errorRaw: error })) }
 }

@@ -1,0 +1,40 @@
+/** Checks of values from outside, put together from small ones. */
+
+export type Guard<T> = (value: unknown) => value is T
+
+export type Check = (value: unknown) => boolean
+export type Fields = Readonly<Record<string, Check>>
+
+export function shape<T>(wanted: Fields): Guard<T> {
+  const check = fields(wanted)
+  return (value): value is T => check(value)
+}
+
+export function fields(wanted: Fields): Check {
+  return (value) => isRecord(value) && Object.entries(wanted).every(([name, check]) => check(value[name]))
+}
+
+export function orNull(check: Check): Check {
+  return (value) => value === null || check(value)
+}
+
+export function orUndefined(check: Check): Check {
+  return (value) => value === undefined || check(value)
+}
+
+export function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+export function isNumber(value: unknown): value is number {
+  return typeof value === 'number'
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A newer daemon may use a category that this version does not know, so any name passes. */
+export function isReport(value: unknown): boolean {
+  return isRecord(value) && isText(value['category']) && isText(value['error']) && isText(value['errorRaw'])
+}
