@@ -31,6 +31,21 @@ test('the page keeps its budgets, and zod is not in it', async () => {
   for (const name of readdirSync(assets)) assert.match(name, /-[A-Z0-9]{8}\.(?:js|css|svg)$/)
 })
 
+test('the page makes its calls, retries and counts events with the client, and takes only those parts of it', async () => {
+  const folder = await buildConsole()
+  const { inputs } = JSON.parse(readFileSync(join(folder, '.meta.json'), 'utf8')) as { inputs: Record<string, unknown> }
+  const taken = Object.keys(inputs).flatMap((path) => /client\/src\/(.+)\.ts$/.exec(path)?.[1] ?? [])
+  for (const part of ['core', 'http', 'call-fault', 'position', 'calls/turns']) assert.ok(taken.includes(part), part)
+  const source = new URL('../src/', import.meta.url)
+  for (const name of readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /\.tsx?$/.test(file),
+  )) {
+    const text = readFileSync(new URL(name, source), 'utf8')
+    if (name !== join('link', 'api.ts')) assert.doesNotMatch(text, /\bfetch\(|\bEventSource\b/, name)
+    if (name !== join('link', 'socket.ts')) assert.doesNotMatch(text, /new WebSocket\(/, name)
+  }
+})
+
 test('a second build does nothing, and two at once leave one whole page', async () => {
   const folder = await buildConsole()
   const before = statSync(join(folder, 'index.html')).mtimeMs

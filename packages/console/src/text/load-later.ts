@@ -1,7 +1,8 @@
 /** Loads `later.ts` after the first paint. Until then text is text, and a change is the old lines and the new ones. */
 import { signal } from '@preact/signals'
+import type * as all from './later.ts'
 
-export type Later = typeof import('./later.ts')
+export type Later = typeof all
 
 export const later = signal<Later | null>(null)
 

@@ -69,7 +69,7 @@ export const SHOTS: readonly Shot[] = [
     name: 'empty',
     hash: '/',
     before: async (page, staged) => {
-      staged.send({ watch: {} })
+      await page.waitForSelector('[data-session]') // a snapshot that is on its way would bring them all back
       for (const id of Object.values(IDS)) staged.send({ watch: { deleted: id } })
       staged.send({ watch: { counts: { needs: 0 } } })
       await page.waitForSelector('#first-prompt')

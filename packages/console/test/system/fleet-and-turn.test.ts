@@ -316,14 +316,21 @@ browserTest(
     assert.equal(keys.length, 2)
     assert.equal(new Set(keys).size, 1)
     staged.journal = 'j2'
-    stageOne(
-      staged,
-      new Journal('s1', Date.now()).turn('t9', 'from the backup').step().say('Older.', 5).end('Older.', 0),
-      'finished',
-    )
+    const journal = new Journal('s1', Date.now()).turn('t9', 'from the backup').step().say('Older.', 5).end('Older.', 0)
+    stageOne(staged, journal, 'finished')
     staged.drop()
     await page.getByText('The daemon has another journal now').waitFor()
     await page.getByText('from the backup').first().waitFor()
+
+    // An event that did not arrive is asked for, by cursor.
+    const known = journal.events.length
+    const [missing, ...later] = journal.turn('t10', 'the missing one').step().say('Whole.', 5).events.slice(known)
+    assert.ok(missing !== undefined)
+    staged.journals.get('s1')?.push(missing)
+    staged.push('s1', ...later)
+    await page.getByText('the missing one').first().waitFor()
+    await page.getByText('Whole.').first().waitFor()
+    assert.equal(staged.subscribed.at(-1), `j2-${known}`)
   },
 )
 
