@@ -4,7 +4,8 @@
  * I1  TLS: the name that the client asks for is the name of the address, or the connection is cut before anything is dialled.
  * I2  HTTP: the Host of every request is that name, or the request is refused. Requests are parsed, not copied blindly.
  * I3  Other ports carry no name to check, but a connection still reaches only the name of its address.
- * I4  One connection cannot harm another: each has its own errors, and there are at most `CONNECTIONS_MAX` at once.
+ * I4  A client that has said everything (it closes its direction) still gets its answer.
+ * I5  One connection cannot harm another: each has its own errors, and there are at most `CONNECTIONS_MAX` at once.
  */
 import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -13,6 +14,7 @@ import { readHello } from './client-hello.ts'
 import type { Denial } from './denials.ts'
 import { dial, type Internet } from './dial.ts'
 import { cleanName, findAllowed, type Pattern } from './patterns.ts'
+import { splice } from './splice.ts'
 
 export type Names = {
   readonly patterns: readonly Pattern[]
@@ -36,6 +38,7 @@ export class Connections {
     this.#names = names
     this.#internet = internet
     this.#http = createServer({ headersTimeout: FIRST_BYTES_MS, requestTimeout: 0, keepAliveTimeout: 60_000 })
+    Object.assign(this.#http, { httpAllowHalfOpen: true }) // I4; not in Node's documentation
     this.#http.on('request', (req, res) => void this.#forward(req, res))
     this.#http.on(
       'upgrade',
@@ -46,7 +49,8 @@ export class Connections {
   }
 
   take(socket: Socket, port: number): void {
-    socket.on('error', () => socket.destroy()) // I4
+    socket.on('error', () => socket.destroy()) // I5
+    socket.allowHalfOpen = true // I4
     if (this.#open.size >= CONNECTIONS_MAX) {
       socket.destroy()
       return
@@ -85,14 +89,17 @@ export class Connections {
   #checkHello(socket: Socket, target: Target): void {
     let seen = Buffer.alloc(0)
     const { name, port } = target
-    socket.setTimeout(FIRST_BYTES_MS, () => socket.destroy())
+    const giveUp = (): void => void socket.destroy()
+    socket.setTimeout(FIRST_BYTES_MS, giveUp)
+    socket.once('end', giveUp)
     const look = (bytes: Buffer): void => {
       seen = Buffer.concat([seen, bytes])
       const hello = readHello(seen)
       if (hello.kind === 'partial' && seen.length < HELLO_BYTES_MAX) return
       socket.off('data', look)
+      socket.off('end', giveUp)
       socket.pause()
-      socket.setTimeout(0)
+      socket.setTimeout(0, giveUp)
       if (hello.kind === 'hello' && hello.name !== undefined && cleanName(hello.name) === name) {
         void this.#splice(socket, target, seen)
         return
@@ -182,22 +189,6 @@ export class Connections {
 }
 
 type Target = { readonly name: string; readonly port: number; readonly mayBePrivate: boolean }
-
-function splice(a: Socket, b: Socket): void {
-  const end = (): void => {
-    a.destroy()
-    b.destroy()
-  }
-  b.on('error', end)
-  b.on('close', () => a.destroy())
-  a.on('close', () => b.destroy())
-  pipeline(a, b, ignored)
-  pipeline(b, a, end)
-}
-
-const ignored = (): void => {
-  // The other direction may still have bytes; it ends both.
-}
 
 function linesOf(raw: readonly string[]): readonly string[] {
   return raw.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${raw[i + 1] ?? ''}`] : []))

@@ -51,6 +51,7 @@ export async function dial(internet: Internet, name: string, port: number, mayBe
 
 /** The socket, or why there is none. */
 function connected(socket: Socket): Promise<Socket | string> {
+  socket.allowHalfOpen = true // its client, or it, may be done earlier than the other
   return new Promise((resolve) => {
     socket.on('error', (error) => {
       socket.destroy()

@@ -54,12 +54,18 @@ async function internetOf(t: TestContext): Promise<{
     t,
     net.createServer((socket) => socket.end('SSH-2.0-test\r\n')),
   )
+  const patient = net.createServer({ allowHalfOpen: true }, (socket) => {
+    let said = ''
+    socket.on('data', (bytes: Buffer) => (said += bytes.toString()))
+    socket.on('end', () => setImmediate(() => socket.end(`heard ${said.length}\n`)))
+  })
   return {
     seen,
     names: {
       'packages.example.org': [['203.0.113.1']],
       'a.wild.example': [['203.0.113.1']],
       'git.example': [['203.0.113.4']],
+      'patient.example': [['203.0.113.5']],
       'resets.example': [['203.0.113.2']],
       'silent.example': [['203.0.113.3']],
       'loops.example': [['127.0.0.1']],
@@ -72,6 +78,7 @@ async function internetOf(t: TestContext): Promise<{
       '203.0.113.2 443': resets,
       '203.0.113.3 443': await port(t, silent),
       '203.0.113.4 22': ssh,
+      '203.0.113.5 22': await port(t, patient),
     },
   }
 }
@@ -80,6 +87,7 @@ const ALLOW = [
   'packages.example.org',
   '*.wild.example',
   'git.example:22',
+  'patient.example:22',
   ...['resets', 'silent', 'loops', 'meta', 'rebinds'].map((name) => `${name}.example`),
 ]
 
@@ -197,6 +205,16 @@ describe('a box with a list of names', { skip }, async () => {
     assert.equal((await runner.run('b1', fetchOf('https://packages.example.org/'))).stdout, 'hello\n200\n')
   })
 
+  test('answers a client that has closed its own direction, whatever the port', async (t) => {
+    const { runner } = await runnerWith(t)
+    await runner.box({ id: 'b1', network: { allow: ALLOW } })
+    const half = async (host: string, to: number, text: string): Promise<string> =>
+      (await runner.run('b1', { command: [perl ?? '', '-e', HALF_CLOSED, host, String(to), text] })).stdout
+    assert.equal(await half('patient.example', 22, 'x'.repeat(5_000)), 'heard 5000\n')
+    const request = 'GET /half HTTP/1.1\r\nHost: packages.example.org\r\n\r\n'
+    assert.match(await half('packages.example.org', 80, request), /^HTTP\/1\.1 200[^]*hello/)
+  })
+
   test('is changed while it runs, by its owner; other boxes have no list; and a bad list is refused', async (t) => {
     const { runner } = await runnerWith(t)
     await runner.box({ id: 'b1', network: { allow: [] } })
@@ -265,6 +283,9 @@ const BY_PROGRAM: Readonly<Record<string, string>> = {
 }
 
 /** Sends a text, and prints what comes back until the peer is silent for a moment after its last word or ends. */
-const RAW = `use IO::Socket::INET; my ($host, $port, $text) = @ARGV; $text =~ s/\\\\r\\\\n/\\r\\n/g;
-my $s = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port) or die; print $s $text; $s->flush;
+const programOf = (then: string): string =>
+  `use IO::Socket::INET; my ($host, $port, $text) = @ARGV; $text =~ s/\\\\r\\\\n/\\r\\n/g;
+my $s = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port) or die; print $s $text; $s->flush; ${then}
 while (sysread($s, my $part, 4096)) { print $part }`
+const RAW = programOf('')
+const HALF_CLOSED = programOf('shutdown($s, 1);')
