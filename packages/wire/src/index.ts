@@ -215,5 +215,5 @@ export {
   SPAWN_FAILURES,
   type SpawnFailure,
 } from './runner-api.ts'
-export type { SseFrame } from './sse-frame.ts'
+export type { SseFrame, SseRead } from './sse-frame.ts'
 export { encodeSse, SseDecoder } from './sse.ts'

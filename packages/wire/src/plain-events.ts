@@ -4,19 +4,20 @@
  *
  * I1  An event is read here only if every reader of the format would read the same. The text has no carriage returns.
  */
-import type { SseFrame } from './sse-frame.ts'
+import type { SseFrame, SseRead } from './sse-frame.ts'
 
 export type PlainEventHandler = {
   readonly onEvent: (frame: SseFrame) => void
   /** May read events itself, from `from` on. Returns the index after the last. */
-  readonly onRun?: ((text: string, from: number) => number) | undefined
+  readonly onRun?: ((read: SseRead, from: number) => number) | undefined
 }
 
 /** Reads from `start`, where an event begins, up to the first event in another form or cut off. Returns the index of that. */
-export function readPlainEvents(text: string, start: number, { onEvent, onRun }: PlainEventHandler): number {
+export function readPlainEvents(read: SseRead, start: number, { onEvent, onRun }: PlainEventHandler): number {
+  const { text } = read
   let from = start
   for (;;) {
-    if (onRun !== undefined) from = onRun(text, from)
+    if (onRun !== undefined) from = onRun(read, from)
     const nameEnd = isAt(text, from, EVENT) ? text.indexOf('\n', from) : from - 1
     const data = nameEnd + 1
     if (nameEnd < from - 1 || !isAt(text, data, DATA)) return from
@@ -25,7 +26,7 @@ export function readPlainEvents(text: string, start: number, { onEvent, onRun }:
     const to = end + 2
     const event = nameEnd < from ? undefined : text.slice(from + EVENT.length, nameEnd)
     if (event === '') return from
-    onEvent({ event, id: undefined, data: text.slice(data + DATA.length, end), source: { text, from, to, events: 1 } })
+    onEvent({ event, id: undefined, data: text.slice(data + DATA.length, end), source: { read, from, to, events: 1 } })
     from = to
   }
 }

@@ -7,9 +7,16 @@ export type SseFrame = {
   readonly source?: SseSource | undefined
 }
 
-/** A piece of a text, and how many events it is. */
-export type SseSource = {
+/** What was read at once. */
+export type SseRead = {
   readonly text: string
+  /** What the text was decoded from. A character may have begun in an earlier read, or end in a later one. */
+  readonly bytes: Uint8Array | undefined
+}
+
+/** A piece of what was read, and how many events it is. */
+export type SseSource = {
+  readonly read: SseRead
   readonly from: number
   readonly to: number
   readonly events: number

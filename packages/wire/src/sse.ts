@@ -7,7 +7,7 @@
 import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
 import { type PlainEventHandler, readPlainEvents } from './plain-events.ts'
-import type { SseFrame } from './sse-frame.ts'
+import type { SseFrame, SseRead } from './sse-frame.ts'
 
 /** Encodes one event. Line breaks in the data become several `data:` lines, as the format requires. */
 export function encodeSse(frame: SseFrame): string {
@@ -28,8 +28,8 @@ export function encodeSseComment(comment: string): string {
 export type SseDecoderOptions = {
   readonly onEvent: (frame: SseFrame) => void
   readonly onComment?: ((comment: string) => void) | undefined
-  /** Called with a text and the start of an event in it. May read events itself, and returns the end of the last one. */
-  readonly onRun?: ((text: string, from: number) => number) | undefined
+  /** Called with what was read and the start of an event in it. May read events itself, and returns the end of the last one. */
+  readonly onRun?: ((read: SseRead, from: number) => number) | undefined
   /** Longest unfinished event that is buffered. */
   readonly bufferCharsMax?: number | undefined
 }
@@ -75,7 +75,8 @@ export class SseDecoder {
     if (text.includes('\r')) return this.#parse(text)
     const start = eventStart(text, tail)
     this.#parse(text.slice(0, start))
-    this.#parse(text.slice(readPlainEvents(text, start, this.#handler)))
+    const read = { text, bytes: typeof bytes === 'string' ? undefined : bytes }
+    this.#parse(text.slice(readPlainEvents(read, start, this.#handler)))
   }
 
   #parse(text: string): void {

@@ -115,7 +115,7 @@ test('plain events are read as the whole format would be, wherever they are and 
       assert.deepEqual(frames.map(plain), expected.map(plain))
       assert.deepEqual(comments, expectedComments)
       for (const { source, ...frame } of frames)
-        if (source !== undefined) assert.equal(source.text.slice(source.from, source.to), encodeSse(frame))
+        if (source !== undefined) assert.equal(source.read.text.slice(source.from, source.to), encodeSse(frame))
     }),
     { numRuns: 3_000 },
   )
@@ -126,7 +126,7 @@ test('whoever reads events itself is asked at each event, and the rest follows',
   const frames: string[] = []
   const decoder = new SseDecoder({
     onEvent: ({ data }) => frames.push(data),
-    onRun: (text, from) => {
+    onRun: ({ text }, from) => {
       asked.push(text.slice(from))
       return text.startsWith('data: mine\n\n', from) ? from + 'data: mine\n\n'.length : from
     },

@@ -1,7 +1,7 @@
 /** What one attempt takes and gives: the request, the reader of its answer, and how it ended. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
-import type { SseFrame } from '@breakfall/wire'
+import type { SseFrame, SseRead } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
 
 export type AttemptRequest = {
@@ -44,7 +44,7 @@ export type AttemptReader = {
   head?(status: number, headers: IncomingHttpHeaders): void
   frame(frame: SseFrame): ReadState
   /** May take several frames at once, from `from` on. Returns the end of the last one. */
-  frames?(text: string, from: number): number
+  frames?(read: SseRead, from: number): number
   comment?(text: string): void
   /** Called for the head of the response and for each read of its body. */
   readonly onBytes?: (() => void) | undefined

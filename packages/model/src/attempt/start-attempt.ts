@@ -249,7 +249,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
       case 'events': {
         const events = new SseDecoder({
           onEvent: (frame) => this.#frame(frame),
-          onRun: (text, from) => this.#reader.frames?.(text, from) ?? from,
+          onRun: (read, from) => this.#reader.frames?.(read, from) ?? from,
           onComment: (text) => this.#reader.comment?.(text),
         })
         return { at: 'reading-events', controller, events, read: 'more', progressSeen: 0 }

@@ -7,6 +7,7 @@
  * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
 import { flattened } from '../flat-text.ts'
+import { fixed, FORMS, RunPattern } from './run-pattern.ts'
 
 /** Several frames, one after the other, that differ only in their text. */
 export type TextRun = {
@@ -20,9 +21,10 @@ export type TextRun = {
 export class ChunkTemplate {
   #before = ''
   #after = ''
-  /** The same for frames in a stream, with what is around their data. */
-  #runBefore = ''
-  #runAfter = ''
+  /** The same for frames in a stream, and how many characters are before the first text and between two texts. */
+  readonly #runs = new RunPattern()
+  #charsBefore = 0
+  #charsBetween = 0
 
   /** The text of the frame, or undefined if the frame has to be parsed. */
   match(data: string): string | undefined {
@@ -39,23 +41,15 @@ export class ChunkTemplate {
 
   /** The frames from `from` on, up to the first that has to be parsed. */
   run(text: string, from: number): TextRun | undefined {
-    const before = this.#runBefore
-    const after = this.#runAfter
-    if (before === '') return undefined
+    const to = this.#runs.end(text, from)
+    if (to === from) return undefined
     const texts: string[] = []
-    let to = from
-    for (;;) {
-      const start = to + before.length
-      if (text.slice(to, start) !== before) break
+    for (let start = from + this.#charsBefore; start < to;) {
       const quote = text.indexOf('"', start)
-      const end = quote + after.length
-      if (quote <= start || text.slice(quote, end) !== after) break
-      const piece = text.slice(start, quote)
-      if (!isPlain(piece)) break // I1
-      texts.push(piece)
-      to = end
+      texts.push(text.slice(start, quote))
+      start = quote + this.#charsBetween
     }
-    return to === from ? undefined : { text: joined(texts), events: texts.length, to }
+    return { text: joined(texts), events: texts.length, to }
   }
 
   /**
@@ -70,13 +64,15 @@ export class ChunkTemplate {
     if (data.slice(at + name.length, quote).trim() !== '' || !data.startsWith(`${text}"`, quote + 1)) return false
     this.#before = copied(data.slice(0, quote + 1))
     this.#after = copied(data.slice(quote + 1 + text.length))
-    this.#runBefore = copied(head + this.#before)
-    this.#runAfter = copied(`${this.#after}\n\n`)
+    const [before, after] = [head + this.#before, `${this.#after}\n\n`]
+    this.#runs.learn(fixed(before) + FORMS.text + fixed(after))
+    this.#charsBefore = before.length
+    this.#charsBetween = after.length + before.length
     return true
   }
 }
 
-// ---- for templates ----
+// ---- also for other templates ----
 
 /** Whether a text in quotes is the JSON of that text. */
 export function isPlain(text: string): boolean {

@@ -8,6 +8,7 @@
  */
 import type { JsonObject } from '../json.ts'
 import { copied, isPlain, joined } from './chunk-template.ts'
+import { fixed, FORMS, RunPattern } from './run-pattern.ts'
 
 /** Several events, one after the other, that differ only in their numbers and texts. */
 export type EventRun = {
@@ -21,10 +22,13 @@ export type EventRun = {
 export class EventTemplate {
   #event: JsonObject | undefined
   #slots: readonly Slot[] = []
-  #after = ''
-  /** The same for events in a stream, with what is around their data. */
-  #runSlots: readonly Slot[] = []
-  #runAfter = ''
+  /** Characters after the last value. */
+  #charsAfter = 0
+  readonly #form = new RunPattern()
+  /** The same for events in a stream, and how many characters are around their data. */
+  readonly #runs = new RunPattern()
+  #charsHead = 0
+  #isNumbered = false
   /** The values of the event read last: its texts by slot, and its number. */
   readonly #texts: string[] = []
   #number = Number.NaN
@@ -32,31 +36,30 @@ export class EventTemplate {
   /** The event, or undefined if it has to be parsed. */
   match(data: string): JsonObject | undefined {
     const event = this.#event
-    if (event === undefined || this.#read(data, 0, this.#slots, this.#after) !== data.length) return undefined
-    return this.#filledIn(event)
+    if (event === undefined || this.#form.end(data, 0) !== data.length) return undefined
+    return this.#read(data, 0) === data.length ? this.#filledIn(event) : undefined // one event, not two in a row
   }
 
   /** The events from `from` on, up to the first that has to be parsed or has another number than the next. `key`: their text. */
   run(text: string, from: number, key: string): EventRun | undefined {
     const template = this.#event
-    if (template === undefined) return undefined
-    const slots = this.#runSlots
-    const ofText = slots.findIndex((slot) => slot.key === key)
-    if (ofText === -1) return undefined
+    const ofText = this.#slots.findIndex((slot) => slot.key === key)
+    const end = template === undefined || ofText === -1 ? from : this.#runs.end(text, from)
+    if (template === undefined || end === from) return undefined
     const texts: string[] = []
-    let first: JsonObject | undefined
-    let next = Number.NaN
+    let first: Record<string, unknown> | undefined
     let to = from
-    for (;;) {
-      this.#number = next // of events without numbers, it stays the next
-      const end = this.#read(text, to, slots, this.#runAfter)
-      if (end === -1 || (first !== undefined && this.#number !== next && !Number.isNaN(next))) break
-      first ??= this.#filledIn(template)
-      next = this.#number + 1
+    while (to < end) {
+      const next = this.#number + 1
+      const after = this.#read(text, to + this.#charsHead) + LINES_END.length
+      if (first !== undefined && this.#isNumbered && this.#number !== next) break
+      first ??= this.#filledIn(template, key)
       texts.push(this.#texts[ofText] ?? '')
-      to = end
+      to = after
     }
-    return first === undefined ? undefined : { event: { ...first, [key]: joined(texts) }, events: texts.length, to }
+    if (first === undefined) return undefined
+    first[key] = joined(texts)
+    return { event: first, events: texts.length, to }
   }
 
   /** `data` was parsed to `event`. Events after it may be the same but for the values of `keys`. `head`: what is before the data. */
@@ -65,54 +68,49 @@ export class EventTemplate {
     const found = keys.flatMap((key) => place(data, key, event[key]))
     if (found.length === 0 || found.length !== keys.filter((key) => event[key] !== undefined).length) return
     found.sort((a, b) => a.from - b.from)
-    this.#slots = found.map(({ key, from, isText }, index) => {
-      return { key, isText, before: copied(data.slice(found[index - 1]?.to ?? 0, from)) }
-    })
-    this.#after = copied(data.slice(found.at(-1)?.to ?? 0))
-    this.#runSlots = this.#slots.map((slot, index) =>
-      index === 0 ? { ...slot, before: copied(head + slot.before) } : slot,
-    )
-    this.#runAfter = copied(`${this.#after}\n\n`)
+    const before = found.map(({ from }, index) => data.slice(found[index - 1]?.to ?? 0, from))
+    const after = data.slice(found.at(-1)?.to ?? 0)
+    const forms = found.map(({ isText }, index) => fixed(before[index] ?? '') + FORMS[isText ? 'textOrNone' : 'number'])
+    const form = forms.join('') + fixed(after)
+    this.#form.learn(form)
+    this.#runs.learn(fixed(head) + form + fixed(LINES_END))
+    this.#slots = found.map(({ key, isText }, index) => ({ key, isText, charsBefore: before[index]?.length ?? 0 }))
+    this.#charsAfter = after.length
+    this.#charsHead = head.length
+    this.#isNumbered = found.some(({ isText }) => !isText)
     this.#event = event
   }
 
-  /** Reads the values of the event at `from`. Returns the index after it, or -1 if it does not match. */
-  #read(text: string, from: number, slots: readonly Slot[], after: string): number {
+  /** Reads the values of the event whose data is at `from` and has the form. Returns the index after the data. */
+  #read(text: string, from: number): number {
     let at = from
-    for (let index = 0; index < slots.length; index++) {
-      const { before, isText } = slots[index] as Slot
-      const start = at + before.length
-      // Comparing slices is one operation; startsWith goes character by character and costs ten times that.
-      if (text.slice(at, start) !== before) return -1
+    for (let index = 0; index < this.#slots.length; index++) {
+      const { charsBefore, isText } = this.#slots[index] as Slot
+      const start = at + charsBefore
       at = isText ? text.indexOf('"', start) : this.#readNumber(text, start)
-      if (at === -1) return -1
-      if (!isText) continue
-      const value = text.slice(start, at)
-      if (!isPlain(value)) return -1 // I1
-      this.#texts[index] = value
+      if (isText) this.#texts[index] = text.slice(start, at)
     }
-    const end = at + after.length
-    return text.slice(at, end) === after ? end : -1
+    return at + this.#charsAfter
   }
 
-  #filledIn(template: JsonObject): JsonObject {
+  /** The event with the values read last, but for that of `except`. */
+  #filledIn(template: JsonObject, except?: string): Record<string, unknown> {
     const event: Record<string, unknown> = { ...template }
-    for (const [index, { key, isText }] of this.#slots.entries()) {
-      event[key] = isText ? copied(this.#texts[index] ?? '') : this.#number
+    for (let index = 0; index < this.#slots.length; index++) {
+      const { key, isText } = this.#slots[index] as Slot
+      if (key !== except) event[key] = isText ? copied(this.#texts[index] ?? '') : this.#number // I2
     }
     return event
   }
 
-  /** Returns where the digits from here on end; -1 if there are none, or if they are not a JSON number. */
+  /** Returns the index after the digits. */
   #readNumber(text: string, from: number): number {
     let at = from
     let number = 0
     for (let code = text.charCodeAt(at); code >= ZERO && code <= NINE; code = text.charCodeAt(++at))
       number = number * 10 + (code - ZERO)
     this.#number = number
-    const digits = at - from
-    const startsWithZero = digits > 1 && text.charCodeAt(from) === ZERO
-    return digits === 0 || digits > DIGITS_MAX || startsWithZero ? -1 : at
+    return at
   }
 }
 
@@ -120,8 +118,8 @@ export class EventTemplate {
 
 type Slot = {
   readonly key: string
-  /** The text between the previous value and this one. */
-  readonly before: string
+  /** Characters between the previous value and this one. */
+  readonly charsBefore: number
   readonly isText: boolean
 }
 
@@ -143,4 +141,5 @@ function place(data: string, key: string, value: unknown): readonly Place[] {
 
 const ZERO = 0x30
 const NINE = 0x39
-const DIGITS_MAX = 15 // more may not be exact
+/** What ends an event in a stream. */
+const LINES_END = '\n\n'

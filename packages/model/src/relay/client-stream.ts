@@ -18,7 +18,7 @@ import type { Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders, offersTools } from './relay-request.ts'
-import { OutgoingText } from './outgoing-text.ts'
+import { Outgoing } from './outgoing.ts'
 import { SentText } from './sent-text.ts'
 
 type Held = {
@@ -53,7 +53,7 @@ export class ClientStream {
   /** An item that goes out whole has started. */
   #holdsItem = false
   #isThrough = false
-  readonly #out = new OutgoingText()
+  readonly #out = new Outgoing()
   #wroteSinceTick = false
 
   constructor(request: RelayRequest, sink: RelaySink, options: ResolvedRelayOptions) {
@@ -131,10 +131,12 @@ export class ClientStream {
 
   /** False if the client is behind. */
   flush(): boolean {
-    const out = this.#out.take()
-    if (out === '') return true
-    this.#wroteSinceTick = true
-    return this.#sink.write(out)
+    let isAhead = true
+    for (const piece of this.#out.take()) {
+      this.#wroteSinceTick = true
+      isAhead = this.#sink.write(piece)
+    }
+    return isAhead
   }
 
   drained(): Promise<void> {

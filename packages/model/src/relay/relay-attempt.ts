@@ -1,7 +1,7 @@
 /** One attempt of a relayed stream: reads frames, drops what the client already has, and judges the answer. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
-import type { SseFrame } from '@breakfall/wire'
+import type { SseFrame, SseRead } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, ReadState, Refusal } from '../attempt/attempt.ts'
@@ -189,13 +189,13 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   /** Frames that differ only in their text go through as one, unless they have to be compared with what the client holds. */
-  frames(text: string, from: number): number {
+  frames(read: SseRead, from: number): number {
     const { ended, finish } = this.#answer
     if (this.#isHealing || !this.#with.gate.isOpen || ended || finish !== null) return from
     this.#begin()
-    const run = this.#decoder.run?.(text, from)
+    const run = this.#decoder.run?.(read.text, from)
     if (run === undefined) return from
-    this.#pass({ event: nameAt(text, from), data: '', source: { text, from, to: run.to, events: run.events } })
+    this.#pass({ event: nameAt(read.text, from), data: '', source: { read, from, to: run.to, events: run.events } })
     return run.to
   }
 
