@@ -1,7 +1,7 @@
 /** `GET /v1/faults/seen`: what went wrong, by fingerprint. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { faultOccurrencesSchema, faultsSeenSchema } from '@breakfall/wire'
+import { faultOccurrencesSchema, faultsSeenSchema } from '@breakfall/wire/internal'
 import { rig } from './support/setup.ts'
 
 test('faults of all sessions are one group, its count is that of its occurrences and of the events, and each is a link', async (t) => {

@@ -23,11 +23,9 @@ export {
   isFaultCategory,
   NEXT_STEPS,
 } from './table.ts'
-export { fingerprint } from './fingerprint.ts'
-export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
-export { bodyRetryMs, bodyMessage, statusCategory } from './status.ts'
+export { statusCategory } from './status.ts'
 
 // What to do about it
 export { decide } from './decide.ts'
@@ -40,19 +38,14 @@ export type {
   RunnerSituation,
   Situation,
 } from './situation.ts'
-export { probeDelayMs } from './backoff.ts'
-export { contextSizeIn } from './context-size.ts'
-export { costsNothing } from './free.ts'
 export { fullPolicy, LIMITS, type Policy, POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export type { Retry } from './retry-loop.ts'
 export { type RetryOptions, retryOutcome, retrying } from './retrying.ts'
-export { sleep, TIMER_MS_MAX } from './sleep.ts'
+export { sleep } from './sleep.ts'
 
 // What people read
 export { withDecision } from './conclusion.ts'
 export { type FaultMessage, joinMessage } from './message.ts'
 export { type Facts, messageFor } from './messages.ts'
-export { duration } from './duration.ts'
 export { describeCause } from './cause.ts'
-export { cutEnd, cutStart } from './cut.ts'
 export { redact, redactBounded, redactStart } from './redact.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { contextSizeIn } from '@breakfall/faults'
+import { contextSizeIn } from '@breakfall/faults/internal'
 import { CONTEXT_SIZES } from '../src/context-size.ts'
 
 for (const { seen } of CONTEXT_SIZES)

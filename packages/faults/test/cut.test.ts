@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { classify, cutEnd, cutStart, redactBounded, redactStart } from '@breakfall/faults'
+import { classify, redactBounded, redactStart } from '@breakfall/faults'
+import { cutEnd, cutStart } from '@breakfall/faults/internal'
 
 const KEY = 'an-unusual-key.without_a/known+shape=='
 

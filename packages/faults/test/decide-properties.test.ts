@@ -3,18 +3,17 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
 import {
-  costsNothing,
   decide,
   Fault,
   FAULT_CATEGORIES,
   type FaultReport,
   LIMITS,
-  probeDelayMs,
   REASONS,
   type RetryPolicy,
   SIDE_EFFECTS,
   type Situation,
 } from '@breakfall/faults'
+import { costsNothing, probeDelayMs } from '@breakfall/faults/internal'
 import { backoffMs } from '../src/backoff.ts'
 import { ELSEWHERE } from '../src/elsewhere.ts'
 import { NOW } from './situation.ts'

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { blanked } from '../src/fingerprint.ts'
-import { Fault, fingerprint } from '../src/index.ts'
+import { blanked, fingerprint } from '../src/fingerprint.ts'
+import { Fault } from '../src/index.ts'
 
 const of = (errorRaw: string): string => fingerprint(new Fault('model_stream_interrupted', { errorRaw }).report)
 

@@ -1,7 +1,8 @@
 /** What an HTTP error response means, by boundary: the typed code of the body first, then the status, text last. */
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { type Boundary, classify, type FaultCategory, isFaultCategory, bodyMessage } from '@breakfall/faults'
+import { type Boundary, classify, type FaultCategory, isFaultCategory } from '@breakfall/faults'
+import { bodyMessage } from '@breakfall/faults/internal'
 import { OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory } from '../src/status.ts'
 
 const classified = (boundary: Boundary, status: number, body?: unknown): FaultCategory =>

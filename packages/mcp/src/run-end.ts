@@ -4,7 +4,8 @@
  * I1  One run has one reason, whatever order its exit, the end of its stdout and a failed write arrive in.
  * I2  Only a server that sent something wrong has broken the protocol. A server that exits or stays silent has failed.
  */
-import { duration, Fault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import { describeExit, type ExitReport } from '@breakfall/supervisor'
 import { explainingLine } from '@breakfall/supervisor/internal'
 

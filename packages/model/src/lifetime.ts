@@ -1,5 +1,6 @@
 /** The signal of one call: fires with the caller's signal, at the deadline, or when the consumer leaves. */
-import { Fault, TIMER_MS_MAX } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
+import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 
 export class Lifetime {
   readonly #controller = new AbortController()

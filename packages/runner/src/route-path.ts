@@ -1,5 +1,5 @@
 /** The URL path of a call to the runner. */
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { type RouteName, RUNNER_ROUTES } from './routes.ts'
 
 /**

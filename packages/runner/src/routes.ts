@@ -19,12 +19,12 @@ import {
   execSchema,
   execSignalSchema,
   fileListSchema,
-  processListSchema,
   type OpenApiRoute,
   restoredSchema,
   restoreRequestSchema,
   runnerHealthSchema,
 } from '@breakfall/wire'
+import { processListSchema } from '@breakfall/wire/internal'
 import { PORT_ROUTES } from './port-routes.ts'
 import { BOX, everywhere, headers, mutating, onBox } from './route-parts.ts'
 

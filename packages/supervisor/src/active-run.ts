@@ -5,7 +5,7 @@
  * I1  Diagnostics come from stderr only, which is drained before the report is made.
  * I2  All timers end with the run.
  */
-import { cutStart } from '@breakfall/faults'
+import { cutStart } from '@breakfall/faults/internal'
 import type { ChannelMessage, TerminationError } from './channel.ts'
 import { writeInput } from './child-input.ts'
 import { ChildRun, type RunOutcome } from './child-run.ts'

@@ -8,7 +8,7 @@
  *
  * I1  Input is bounded and never throws. Anything else that a program writes there is ignored.
  */
-import { cutStart } from '@breakfall/faults'
+import { cutStart } from '@breakfall/faults/internal'
 import { LineSplitter } from './lines.ts'
 import { isRecord } from './record.ts'
 

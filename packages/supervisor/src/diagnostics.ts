@@ -6,7 +6,8 @@
  * I2  The first match of the highest rank is the headline. Consequences and hints never hide a cause.
  * I3  A line that the program logged as information never ends a living process.
  */
-import { cutEnd, cutStart, type Diagnostic } from '@breakfall/faults'
+import type { Diagnostic } from '@breakfall/faults'
+import { cutEnd, cutStart } from '@breakfall/faults/internal'
 import { LineSplitter } from './lines.ts'
 import { stripLogPrefix, withoutColours } from './log-prefix.ts'
 import { keyBlockFilter, makeRedactor, type Redactor } from './redactor.ts'

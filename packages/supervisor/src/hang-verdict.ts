@@ -6,7 +6,7 @@
  * I2  A child that answers its health check is hung only if a request waits and nothing at all moves for `stillMs`.
  * I3  Time counts only as observed: a suspended laptop adds one round.
  */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { ProbeResult } from './probes.ts'
 import type { Limits } from './spec.ts'
 import { hasWorked, type VitalSigns } from './vital-signs.ts'

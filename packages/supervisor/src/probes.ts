@@ -1,7 +1,7 @@
 /** Probes a child over HTTP, over TCP or through the caller's function. Never throws, and every probe has a time limit. */
 import http from 'node:http'
 import net from 'node:net'
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import { type Clock, unlessAborted } from './clock.ts'
 import { portOwner, type SocketAddress } from './port-owner.ts'
 import type { Leader } from './process-table.ts'

@@ -6,7 +6,8 @@
  * I2  An exit that we did not ask for is a failure, whatever its code.
  * I3  Everything the child printed is redacted before it gets here.
  */
-import { cutStart, duration, Fault, type FaultMessage, type SideEffects } from '@breakfall/faults'
+import { Fault, type FaultMessage, type SideEffects } from '@breakfall/faults'
+import { cutStart, duration } from '@breakfall/faults/internal'
 import type { TerminationError } from './channel.ts'
 import { byRank, type Diagnosis, toDiagnostic } from './diagnostics.ts'
 import { explainingLine } from './explaining-line.ts'

@@ -3,7 +3,8 @@
  *
  * I1  Every fault at a served model gets its `serve` facts here, and those are the facts of the boot that the request was sent to.
  */
-import type { Fault, ServeFacts, ServeState } from '@breakfall/faults'
+import type { Fault } from '@breakfall/faults'
+import type { ServeFacts, ServeState } from '@breakfall/faults/internal'
 import type { ChildEvent, ChildState, Supervised } from './supervised.ts'
 
 export type ServeStatus = ServeFacts & {

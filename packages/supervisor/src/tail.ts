@@ -4,7 +4,7 @@
  * I1  Bounded in lines and in characters.
  * I2  Lines keep their order, and every byte is either kept or counted as dropped.
  */
-import { cutEnd, cutStart } from '@breakfall/faults'
+import { cutEnd, cutStart } from '@breakfall/faults/internal'
 import type { Line } from './lines.ts'
 import { keyBlockFilter, type Redactor } from './redactor.ts'
 

@@ -4,7 +4,8 @@
  * Code works with the declared fields only: `SessionEvent` to read, `EventDraft` to write. Parsing keeps fields and event
  * types that a newer version added, for older readers to pass on.
  */
-import { Fault, SERVE_STATES } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
+import { SERVE_STATES } from '@breakfall/faults/internal'
 import { z } from 'zod'
 import { changedFields, costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'

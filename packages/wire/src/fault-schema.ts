@@ -1,5 +1,6 @@
 /** The fault report and the problem document as schemas. */
-import { BOUNDARIES, FAULT_CLASSES, NEXT_STEPS, SERVE_STATES, SIDE_EFFECTS } from '@breakfall/faults'
+import { BOUNDARIES, FAULT_CLASSES, NEXT_STEPS, SIDE_EFFECTS } from '@breakfall/faults'
+import { SERVE_STATES } from '@breakfall/faults/internal'
 import { z } from 'zod'
 import { record, time } from './fields.ts'
 

@@ -43,12 +43,7 @@ export {
   watchChangeSchema,
   type WatchSnapshot,
   watchSnapshotSchema,
-  type FaultGroup,
-  faultOccurrencesSchema,
-  faultsSeenSchema,
-  seenQuerySchema,
 } from './console-api.ts'
-export { addressIn } from './address.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
   type AgentInput,
@@ -116,21 +111,6 @@ export {
 export * from './events.ts'
 export { diagnosticSchema, problemSchema } from './fault-schema.ts'
 export {
-  body,
-  environment,
-  flag,
-  httpUrl,
-  id,
-  ID_PATTERN,
-  integer,
-  label,
-  oneOf,
-  providerName,
-  record,
-  text,
-  time,
-} from './fields.ts'
-export {
   type ApprovalDecision,
   DAEMON_HEADER,
   NETWORK_PRESETS,
@@ -169,9 +149,7 @@ export {
   runnerSchema,
   type RunnerView,
 } from './fleet-api.ts'
-export { didYouMean } from './nearest.ts'
 export { type OpenApiRoute, openApiDocument } from './openapi.ts'
-export { invalidRequest, parseRequest } from './parse.ts'
 export { POLICY_KEYS, type PolicyInput, policySchema } from './policy-schema.ts'
 export {
   type Box,
@@ -191,9 +169,7 @@ export {
   execEventSchema,
   type ExecExit,
   execExitSchema,
-  execBackgroundSchema,
   execListSchema,
-  processListSchema,
   boxNetworkSchema,
   type BoxPort,
   boxPortCreateSchema,
@@ -201,8 +177,6 @@ export {
   boxPortSchema,
   type BoxNetworkView,
   networkAllowSchema,
-  type BoxProcess,
-  BACKGROUND_READY_MS,
   type ExecRequest,
   execRequestSchema,
   execSchema,

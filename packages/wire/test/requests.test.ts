@@ -3,10 +3,11 @@ import { test } from 'node:test'
 import { type Fault, isFault } from '@breakfall/faults'
 import type { z } from 'zod'
 import * as wire from '../src/index.ts'
+import { parseRequest } from '../src/parse.ts'
 
 function refused(schema: z.ZodType, value: unknown): Fault {
   try {
-    wire.parseRequest(schema, value)
+    parseRequest(schema, value)
   } catch (error) {
     assert.ok(isFault(error))
     assert.equal(error.category, 'invalid_request')
@@ -44,13 +45,13 @@ test('an exec needs a command or a shell line, not both and not none', () => {
   assert.deepEqual(fields(wire.execRequestSchema, { command: [] }), ['command'])
   assert.deepEqual(fields(wire.execRequestSchema, { command: [''] }), ['command'])
   assert.deepEqual(fields(wire.execRequestSchema, { command: 'ls' }), ['command'])
-  wire.parseRequest(wire.execRequestSchema, { shell: 'echo hi' })
+  parseRequest(wire.execRequestSchema, { shell: 'echo hi' })
 })
 
 test('a message about a bad request reads as a sentence', () => {
   const sentence = (value: unknown): string => {
     try {
-      wire.parseRequest(wire.execRequestSchema, value)
+      parseRequest(wire.execRequestSchema, value)
     } catch (fault) {
       return (fault as Error).message
     }
@@ -95,7 +96,7 @@ test('a secret in a wrong field is not echoed', () => {
 })
 
 test('a policy takes each of its names and refuses nonsense', () => {
-  wire.parseRequest(wire.policySchema, {
+  parseRequest(wire.policySchema, {
     attemptsMax: 6,
     failuresMax: 60,
     waitMsMax: 1_800_000,

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { after, before, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { z } from 'zod'
-import { body, integer } from '../src/index.ts'
+import { body, integer } from '../src/fields.ts'
 import { bearerToken, bodyChunks, createService, readJson, type Route, SseResponse } from '../src/node/index.ts'
 
 const thing = body({ count: integer(1, 10), note: z.string().optional() })

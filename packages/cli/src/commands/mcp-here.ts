@@ -6,7 +6,8 @@
  *     A server whose start has failed is stopped before its next one.
  */
 import { randomUUID } from 'node:crypto'
-import { duration, Fault } from '@breakfall/faults'
+import { Fault } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { McpServer, McpServerConfig } from '@breakfall/mcp'
 import type { McpCalled, McpList } from '@breakfall/wire'
 import { launcherOf } from '../config/launchers.ts'

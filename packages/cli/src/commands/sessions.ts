@@ -4,12 +4,12 @@ import { Fault } from '@breakfall/faults'
 import {
   isTerminal,
   parseCursor,
-  parseRequest,
   type Session,
   type SessionQuery,
   sessionQuerySchema,
   type Turn,
 } from '@breakfall/wire'
+import { parseRequest } from '@breakfall/wire/internal'
 import type { Context } from '../context.ts'
 import { findDaemon, findViewer, followingClient, requireDaemon } from '../daemon/find.ts'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'

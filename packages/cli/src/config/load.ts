@@ -6,7 +6,7 @@
  * I2  A wrong key or value is an error with its location; nothing is guessed or skipped.
  */
 import { Fault, type FieldError, isFault } from '@breakfall/faults'
-import { didYouMean, parseRequest } from '@breakfall/wire'
+import { didYouMean, parseRequest } from '@breakfall/wire/internal'
 import { parse as parseToml, TomlError } from 'smol-toml'
 import { lineOfKey } from './lines.ts'
 import { folderConfigFile, userConfigFile } from './paths.ts'

@@ -1,19 +1,7 @@
 /** Every key of the configuration, once: which values it takes, and whether a folder's file may set it. */
 import { API_NAMES, HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
-import {
-  agentSchema,
-  body,
-  environment,
-  httpUrl,
-  integer,
-  label,
-  oneOf,
-  policySchema,
-  providerName,
-  SAME_FOLDER,
-  text,
-  TOOL_NAMES,
-} from '@breakfall/wire'
+import { agentSchema, policySchema, SAME_FOLDER, TOOL_NAMES } from '@breakfall/wire'
+import { body, environment, httpUrl, integer, label, oneOf, providerName, text } from '@breakfall/wire/internal'
 import { z } from 'zod'
 
 const variableName = z

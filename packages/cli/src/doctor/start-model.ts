@@ -4,7 +4,8 @@
  * I1  Nothing is left behind, whether the start works, fails or is interrupted.
  * I2  Printed lines are redacted before they are shown.
  */
-import { duration, type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import { modelCommand, type ModelServer, type ModelServerSpec, serveModel } from '@breakfall/supervisor'
 import { makeRedactor } from '@breakfall/supervisor/internal'
 import type { Env } from '../config/env.ts'

@@ -1,5 +1,5 @@
 /** The gateway's requests and faults, one line each, for a person at a terminal. Pure. */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { GatewayLogEntry, GatewayTotals, WatchNote } from '@breakfall/gateway'
 import { withoutControls } from './printable.ts'
 import { counted } from './counted.ts'

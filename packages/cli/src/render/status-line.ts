@@ -2,7 +2,7 @@
  * What the turn waits for: its model server, or a model that cannot be reached yet. One line that changes at a terminal; otherwise
  * plain lines, and few of them.
  */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
 import type { Output } from './output.ts'
 

@@ -1,5 +1,6 @@
 /** The last lines of a run: how it ended, which faults it survived, what it changed, what you can do next. */
-import { duration, type FaultReport } from '@breakfall/faults'
+import type { FaultReport } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { Session } from '@breakfall/wire'
 import type { RunResult } from '../run/result.ts'
 import { money, tokens } from './amounts.ts'

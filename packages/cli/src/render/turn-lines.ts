@@ -1,5 +1,5 @@
 /** A turn as lines of text: how it went, what it used and what it changed. Pure. */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { Turn } from '@breakfall/wire'
 import { isAbandoned } from '../sessions/lookup.ts'
 import { money, tokens } from './amounts.ts'

@@ -6,7 +6,7 @@
  * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count,
  *     nor does a question to a person.
  */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'

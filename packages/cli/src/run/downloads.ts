@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DaemonClient } from '@breakfall/client'
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { McpServerConfig } from '@breakfall/mcp'
 import { launcherOf } from '../config/launchers.ts'
 import type { Interrupt } from '../process/interrupt.ts'

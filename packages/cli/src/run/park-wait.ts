@@ -4,7 +4,7 @@
  * I1  The run waits for a parked turn for a while, or not at all if nothing can change in that time. The turn stays parked.
  * I2  A signal leaves a parked turn, or a turn of another run, alone. Otherwise it cancels the turn.
  */
-import { duration } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
 import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'

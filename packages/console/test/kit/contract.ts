@@ -6,9 +6,7 @@ import {
   daemonHealthSchema,
   daemonListSchema,
   faultListSchema,
-  faultOccurrencesSchema,
   faultPageSchema,
-  faultsSeenSchema,
   mcpListSchema,
   mcpServerSchema,
   parseEvent,
@@ -23,6 +21,7 @@ import {
   watchChangeSchema,
   watchSnapshotSchema,
 } from '@breakfall/wire'
+import { faultOccurrencesSchema, faultsSeenSchema } from '@breakfall/wire/internal'
 import type { z } from 'zod'
 
 /** In this order: the first that fits. */

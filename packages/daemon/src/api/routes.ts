@@ -13,7 +13,6 @@ import {
   type FaultList,
   eventSchemas,
   faultListSchema,
-  invalidRequest,
   openApiDocument,
   prunedSchema,
   pruneSchema,
@@ -31,6 +30,7 @@ import {
   turnResumeSchema,
   turnSchema,
 } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { readJson, type RequestContext, type Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { DaemonLimits } from '../options.ts'

@@ -7,7 +7,7 @@ import {
   invalidRequest,
   parseRequest,
   seenQuerySchema,
-} from '@breakfall/wire'
+} from '@breakfall/wire/internal'
 import type { Route } from '@breakfall/wire/node'
 import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from '../store/seen.ts'
 import type { Store } from '../store/store.ts'

@@ -1,5 +1,6 @@
 /** The query parameters of a list of sessions, checked by the same schema as the WebSocket request. */
-import { parseRequest, type SessionQuery, sessionQuerySchema } from '@breakfall/wire'
+import { type SessionQuery, sessionQuerySchema } from '@breakfall/wire'
+import { parseRequest } from '@breakfall/wire/internal'
 
 export function sessionQueryOf(query: URLSearchParams): SessionQuery {
   const { limit, counts, ...texts } = Object.fromEntries(query)

@@ -4,11 +4,11 @@ import { Fault, FAULTS, isFaultCategory } from '@breakfall/faults'
 import {
   boxOverviewSchema,
   faultPageSchema,
-  invalidRequest,
   systemSchema,
   watchChangeSchema,
   watchSnapshotSchema,
 } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import type { Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
 import type { Undoing } from '../engine/undo.ts'

@@ -6,7 +6,6 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault, toProblem } from '@breakfall/faults'
 import {
-  parseRequest,
   REQUEST_ID_HEADER,
   WS_PROTOCOL,
   WS_TOKEN_PREFIX,
@@ -14,6 +13,7 @@ import {
   wsParamsSchemas,
   wsRequestSchema,
 } from '@breakfall/wire'
+import { parseRequest } from '@breakfall/wire/internal'
 import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, newId } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { SessionReading } from '../engine/loader.ts'

@@ -7,7 +7,8 @@
  *     running it twice does no harm, and nothing of its output is in the journal.
  * I3  Output continues where the journal ends, by the exec's own seq and offsets: no character twice, none lost.
  */
-import { duration, Fault, isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec, ExecExit, ExecRequest } from '@breakfall/wire'
 import type { ToolCall } from '../turn/state.ts'

@@ -7,7 +7,8 @@
  *     in whatever state it is, and a box that still runs is found by `sweep`.
  * I3  Nothing that runs is ended: the runner refuses to release a box with a running exec.
  */
-import { isFault, TIMER_MS_MAX } from '@breakfall/faults'
+import { isFault } from '@breakfall/faults'
+import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box, Exec } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'

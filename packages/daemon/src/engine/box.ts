@@ -7,7 +7,8 @@
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import { type Box, type BoxCreate, invalidRequest, type Placement } from '@breakfall/wire'
+import type { Box, BoxCreate, Placement } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { within } from '@breakfall/supervisor/internal'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp, isGiveUp } from './performed.ts'

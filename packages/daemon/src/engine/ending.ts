@@ -4,7 +4,8 @@
  * I1  A turn ends once: nothing is appended if it is over already.
  * I2  A cancel reaches the process: the turn ends after the process is gone, or its fault says that this is unknown.
  */
-import { duration, Fault, type FaultReport, LIMITS } from '@breakfall/faults'
+import { Fault, type FaultReport, LIMITS } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { EventDraftOf } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
 import type { ToolCall, TurnFold } from '../turn/state.ts'

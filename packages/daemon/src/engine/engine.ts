@@ -7,7 +7,8 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, recovered by the next daemon. Turns that it has
  *     not recovered itself yet stay untouched.
  */
-import { classify, Fault, faultFrom, isFault, type Policy, sleep, TIMER_MS_MAX, withDecision } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, type Policy, sleep, withDecision } from '@breakfall/faults'
+import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { ShownPart } from '@breakfall/model/internal'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'

@@ -6,9 +6,11 @@
  *     may report it twice, but never loses it.
  * I2  News never fails a call: a runner that is away is asked again with the next result.
  */
-import { duration, isFault } from '@breakfall/faults'
+import { isFault } from '@breakfall/faults'
+import { duration } from '@breakfall/faults/internal'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { BoxProcess, Exec, ExecExit } from '@breakfall/wire'
+import type { Exec, ExecExit } from '@breakfall/wire'
+import type { BoxProcess } from '@breakfall/wire/internal'
 import type { StartedProcess } from '../store/store.ts'
 import { ensureBox, isBoxGone } from './box.ts'
 import type { LiveSession } from './live-session.ts'

@@ -8,7 +8,6 @@ import { Fault, isFault } from '@breakfall/faults'
 import {
   type Box,
   type BoxCreate,
-  invalidRequest,
   type Placement,
   type Pruned,
   type PruneInput,
@@ -24,6 +23,7 @@ import {
   turnReceiptSchema,
   type TurnResume,
 } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor/internal'
 import type { CommandKind } from '../store/sharing.ts'

@@ -1,5 +1,6 @@
 /** The tools that the creator of a session names. Pure. */
-import { invalidRequest, TOOL_NAMES, type ToolName } from '@breakfall/wire'
+import { TOOL_NAMES, type ToolName } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { isMcpTool } from './mcp-call.ts'
 
 /** Built-in tools apart from those from outside. A list names all that the session may use; without one, it may use all. */

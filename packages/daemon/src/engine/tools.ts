@@ -1,7 +1,8 @@
 /** The built-in tools: their descriptions for the model, and their arguments. */
 import { Fault } from '@breakfall/faults'
 import type { ToolSpec } from '@breakfall/model'
-import { body, execBackgroundSchema, flag, integer, oneOf, parseRequest, text, type ToolName } from '@breakfall/wire'
+import type { ToolName } from '@breakfall/wire'
+import { body, execBackgroundSchema, flag, integer, oneOf, parseRequest, text } from '@breakfall/wire/internal'
 import { z } from 'zod'
 
 export const BASH_LIMITS = { timeoutMs: 120_000, timeoutMsMax: 3_600_000 } as const

@@ -3,7 +3,8 @@
  * to act. Pure, apart from the probe itself.
  */
 import { connect } from 'node:net'
-import { type FaultCategory, type FaultReport, LIMITS, probeDelayMs } from '@breakfall/faults'
+import { type FaultCategory, type FaultReport, LIMITS } from '@breakfall/faults'
+import { probeDelayMs } from '@breakfall/faults/internal'
 
 export type WakeSource =
   | 'runner' // the runner answers

@@ -7,7 +7,8 @@
  */
 import { redact } from '@breakfall/faults'
 import { API_NAMES, type ApiName, isProfileName, PROFILE_NAMES } from '@breakfall/model/names'
-import { invalidRequest, type ProviderGiven, type TurnProvider } from '@breakfall/wire'
+import type { ProviderGiven, TurnProvider } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import type { LiveConfig, ProviderConfig } from '../options.ts'
 
 export const DEFAULT_PROVIDER = 'default'

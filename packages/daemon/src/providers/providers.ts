@@ -6,7 +6,8 @@
  */
 import { Fault } from '@breakfall/faults'
 import { isProfileName } from '@breakfall/model/names'
-import { invalidRequest, type ProviderGiven, type ProviderView, type TurnProvider } from '@breakfall/wire'
+import type { ProviderGiven, ProviderView, TurnProvider } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
 import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'

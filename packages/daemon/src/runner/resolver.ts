@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { describeCause, Fault, redactStart } from '@breakfall/faults'
-import { addressIn } from '@breakfall/wire'
+import { addressIn } from '@breakfall/wire/internal'
 import type { RunnerConfig } from '../options.ts'
 
 const RESOLVE_MS = 10_000

@@ -5,7 +5,7 @@
  * I2  A plan makes the request shorter, or there is no plan. A summary is cut to half of what it replaces.
  * I3  Every tool call that stays has a result, and every result its call: servers refuse anything else.
  */
-import { cutStart } from '@breakfall/faults'
+import { cutStart } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
 import { conversationBytes, entryBytes } from './messages.ts'
 import type { CompactionPlan, Entry, RequestFacts, SessionFold, SummaryPlan, ToolCallRequest } from './state.ts'

@@ -4,7 +4,8 @@
  *
  * I1  Whether events are folded one by one, in batches or all at once makes no difference.
  */
-import { fingerprint, FAULTS, type FaultReport, isFaultCategory } from '@breakfall/faults'
+import { FAULTS, type FaultReport, isFaultCategory } from '@breakfall/faults'
+import { fingerprint } from '@breakfall/faults/internal'
 import { isHandover } from '@breakfall/model/internal'
 import { type AnyEvent, type EventType, isKnownEvent, parseEvent, type SessionEvent } from '@breakfall/wire'
 import type { FaultFate, FaultNotes, SeenFault } from '../store/seen.ts'

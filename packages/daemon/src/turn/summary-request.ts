@@ -1,5 +1,5 @@
 /** Asks a model to summarise the oldest steps of a conversation. Pure. */
-import { cutStart } from '@breakfall/faults'
+import { cutStart } from '@breakfall/faults/internal'
 import type { ChatMessage } from '@breakfall/model'
 import type { Entry, SummaryPlan } from './state.ts'
 

@@ -3,7 +3,8 @@
  *
  * I1  An estimate is never trusted over a refusal: a request as long as a refused request does not fit.
  */
-import { contextSizeIn, type FaultReport } from '@breakfall/faults'
+import type { FaultReport } from '@breakfall/faults'
+import { contextSizeIn } from '@breakfall/faults/internal'
 import type { Usage } from '@breakfall/wire'
 import type { RequestFacts, SessionFold, WindowFacts } from './state.ts'
 

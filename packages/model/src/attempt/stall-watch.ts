@@ -6,7 +6,8 @@
  * pending input was read: a process that was suspended (a closed laptop, a busy machine) runs its timers first, and bytes that
  * arrived meanwhile must not count as silence.
  */
-import { type Policy, TIMER_MS_MAX } from '@breakfall/faults'
+import type { Policy } from '@breakfall/faults'
+import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import { monotonicMs } from '../clock.ts'
 
 export type AttemptClocks = Pick<Policy, 'connectMs' | 'headersMs' | 'livenessMs' | 'progressMs'>

@@ -1,5 +1,6 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
-import { Fault, type FaultCategory, bodyMessage, bodyRetryMs, redactStart, statusCategory } from '@breakfall/faults'
+import { Fault, type FaultCategory, redactStart, statusCategory } from '@breakfall/faults'
+import { bodyMessage, bodyRetryMs } from '@breakfall/faults/internal'
 import { type JsonObject, objectOr } from '../json.ts'
 
 export function isInBandError(json: JsonObject): boolean {

@@ -9,7 +9,6 @@
  */
 import {
   type AnswerSituation,
-  costsNothing,
   decide,
   type Decision,
   type Fault,
@@ -18,6 +17,7 @@ import {
   type RetryPolicy,
   withDecision,
 } from '@breakfall/faults'
+import { costsNothing } from '@breakfall/faults/internal'
 import { isContinuable } from './kept-text.ts'
 import type { MachineEvent } from './reduce-answer.ts'
 import { type AnswerState, nextQuestion, type ShownPart, shownText } from './state.ts'

@@ -1,7 +1,8 @@
 /** Checks a call: token and prefix, the intended runner, and the owner's epoch. Also reads query parameters and pages. */
 import type { IncomingMessage } from 'node:http'
 import { Fault } from '@breakfall/faults'
-import { EPOCH_HEADER, ID_PATTERN, invalidRequest, RUNNER_HEADER } from '@breakfall/wire'
+import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
+import { ID_PATTERN, invalidRequest } from '@breakfall/wire/internal'
 import { bearerToken, findGrant, refuseIfReadOnly, type TokenGrant } from '@breakfall/wire/node'
 import { cursorOf, keyOfCursor } from './cursor.ts'
 

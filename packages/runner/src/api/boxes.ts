@@ -4,10 +4,10 @@ import {
   type BoxState,
   boxCreateSchema,
   EPOCH_HEADER,
-  invalidRequest,
   type Network,
   networkAllowSchema,
 } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { readJson } from '@breakfall/wire/node'
 import { readHomeFiles } from '../home/home-files.ts'
 import { expandAllowList } from '../network/presets.ts'

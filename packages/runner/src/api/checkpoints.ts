@@ -1,6 +1,7 @@
 /** Checkpoints of a box over HTTP. */
 import { Fault } from '@breakfall/faults'
-import { checkpointCreateSchema, ID_PATTERN, restoreRequestSchema } from '@breakfall/wire'
+import { checkpointCreateSchema, restoreRequestSchema } from '@breakfall/wire'
+import { ID_PATTERN } from '@breakfall/wire/internal'
 import { readJson, type RouteResult } from '@breakfall/wire/node'
 import { type Checkpoints, requireCheckpoints } from '../checkpoint/checkpoints.ts'
 import type { Box } from '../box/box.ts'

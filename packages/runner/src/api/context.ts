@@ -1,6 +1,7 @@
 /** What the handlers share. */
 import { Fault } from '@breakfall/faults'
-import { body, EPOCH_HEADER, ID_PATTERN, invalidRequest } from '@breakfall/wire'
+import { EPOCH_HEADER } from '@breakfall/wire'
+import { body, ID_PATTERN, invalidRequest } from '@breakfall/wire/internal'
 import { readJson, type RequestContext, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import type { Boxes } from '../box/boxes.ts'

@@ -1,5 +1,5 @@
 /** Page cursors: opaque and checked, so an invalid cursor is refused instead of returning an empty page. */
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 
 const MARK = 'after:'
 

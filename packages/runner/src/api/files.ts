@@ -2,7 +2,7 @@
 import { closeSync, createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { bodyChunks, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import { wrongState } from '../box/states.ts'

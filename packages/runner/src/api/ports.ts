@@ -1,6 +1,7 @@
 /** Ports of a box on the host, over HTTP. */
 import { Fault } from '@breakfall/faults'
-import { boxPortCreateSchema, invalidRequest } from '@breakfall/wire'
+import { boxPortCreateSchema } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { readJson } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
 import { requireRunning } from '../box/states.ts'

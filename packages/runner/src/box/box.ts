@@ -5,7 +5,8 @@
  * I2  A burned exec id never starts: it looks like an exec that was killed before it started.
  */
 import { Fault } from '@breakfall/faults'
-import { type Box as BoxRecord, type BoxNetworkView, type BoxState, invalidRequest } from '@breakfall/wire'
+import type { Box as BoxRecord, BoxNetworkView, BoxState } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { isoTime } from '../clock.ts'
 import { toRequest } from '../exec/request.ts'

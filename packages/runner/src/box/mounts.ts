@@ -1,7 +1,8 @@
 /** Checks which host folders a box may have mounted besides its workspace. */
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BoxCreate, invalidRequest } from '@breakfall/wire'
+import type { BoxCreate } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 import { isInside, type WorkspaceRules } from './workspace.ts'
 

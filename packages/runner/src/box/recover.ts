@@ -6,7 +6,8 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ExecExit, ID_PATTERN } from '@breakfall/wire'
+import type { ExecExit } from '@breakfall/wire'
+import { ID_PATTERN } from '@breakfall/wire/internal'
 import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
 import { END_REASONS, type EndReason } from '../exec/exit-record.ts'
 import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles, withdraw } from '../exec/folder.ts'

@@ -6,7 +6,8 @@
  * I2  Nothing is restarted in a box that was stopped since.
  * I3  Nothing is stored: the next runner finds the same ends on disk and decides the same.
  */
-import { ID_PATTERN, type BoxState } from '@breakfall/wire'
+import type { BoxState } from '@breakfall/wire'
+import { ID_PATTERN } from '@breakfall/wire/internal'
 import type { ExecEnd, ExecReservation } from '../exec/folder.ts'
 
 /** What it needs of its box. */

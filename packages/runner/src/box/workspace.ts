@@ -1,7 +1,7 @@
 /** Checks which host folders may be workspaces. */
 import { realpathSync, statSync } from 'node:fs'
 import { sep } from 'node:path'
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 
 export type WorkspaceRules = {
   /** Real paths of `--allow-workspace`. */

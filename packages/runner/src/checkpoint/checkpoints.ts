@@ -8,14 +8,8 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import {
-  type Checkpoint,
-  type CheckpointDiff,
-  type CheckpointList,
-  invalidRequest,
-  type Restored,
-  type RestoreRequest,
-} from '@breakfall/wire'
+import type { Checkpoint, CheckpointDiff, CheckpointList, Restored, RestoreRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { newId } from '@breakfall/wire/node'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'

@@ -23,11 +23,9 @@ import {
   type ExecRequest,
   execSchema,
   fileListSchema,
-  processListSchema,
-  type BoxProcess,
-  BACKGROUND_READY_MS,
   runnerHealthSchema,
 } from '@breakfall/wire'
+import { processListSchema, type BoxProcess, BACKGROUND_READY_MS } from '@breakfall/wire/internal'
 import { type ExecStreamEvent, followEvents } from './events.ts'
 import { type CallOptions, type RunnerAnswer, RunnerHttp } from './http.ts'
 import { RUNNER_AWAY } from './retry.ts'

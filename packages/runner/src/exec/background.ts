@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { closeSync, openSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BACKGROUND_READY_MS } from '@breakfall/wire'
+import { BACKGROUND_READY_MS } from '@breakfall/wire/internal'
 import { parseObject } from '../state/json.ts'
 import type { Stream } from './event-log.ts'
 

@@ -5,7 +5,7 @@
  * I1  Matching a name costs at most its length times the pattern's: only the last star backtracks, and only forward.
  * I2  A name that starts with a dot needs a pattern that starts with a dot, as in a shell.
  */
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 
 export type Glob = {
   /** The folder of every match: the parts before the first wildcard. */

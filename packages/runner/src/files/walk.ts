@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
-import { invalidRequest } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { errorCode } from '../state/json.ts'
 

@@ -1,6 +1,6 @@
 /** The URL at which daemons reach this runner: as configured, as printed by a command, or the address it listens on. */
 import { execFile } from 'node:child_process'
-import { addressIn } from '@breakfall/wire'
+import { addressIn } from '@breakfall/wire/internal'
 
 export type Advertised = {
   readonly url?: string | undefined

@@ -2,7 +2,8 @@
  * What `preset:npm` and the like stand for on this machine. We keep no table of names: the tools are asked which index they
  * use, and the index is asked where its files are. That also finds private mirrors.
  */
-import { invalidRequest, NETWORK_PRESETS } from '@breakfall/wire'
+import { NETWORK_PRESETS } from '@breakfall/wire'
+import { invalidRequest } from '@breakfall/wire/internal'
 import { parsePattern } from './patterns.ts'
 
 export type Preset = (typeof NETWORK_PRESETS)[number]

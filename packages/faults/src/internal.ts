@@ -1,0 +1,10 @@
+/** For Breakfall's own packages. May change in any release. */
+export { probeDelayMs } from './backoff.ts'
+export { contextSizeIn } from './context-size.ts'
+export { cutEnd, cutStart } from './cut.ts'
+export { duration } from './duration.ts'
+export { fingerprint } from './fingerprint.ts'
+export { costsNothing } from './free.ts'
+export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
+export { TIMER_MS_MAX } from './sleep.ts'
+export { bodyMessage, bodyRetryMs } from './status.ts'
