@@ -4,8 +4,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { barPlot, quantile, report, round, table } from './kit.ts'
+import { checkpointTrips } from './checkpoint-trips.ts'
+import { rawSandboxes } from './raw-sandboxes.ts'
 import { sandboxTrips } from './sandbox-trips.ts'
 
 const ROUNDS = 200
@@ -190,18 +193,29 @@ try {
   for (const runner of Object.values(runners)) await box(runner, { id: 'b1' })
   const trips = await roundTrips(runners)
   const once = (runner: Runner) => () => exec(runner, 'b1', { command: ['true'] })
+  await call(runners.cold, 'POST', '/v1/default/boxes/b1/exec', { execId: 'living', command: ['sleep', '86400'] })
+  const living = join(folder, 'bwrap--no-warm/boxes/default/b1/execs/living')
+  while (!readFileSync(join(living, 'status'), 'latin1').includes('"child-pid"')) await sleep(10)
+  const raw = await rawSandboxes(living, folder)
   const paused = await sandboxTrips({
+    raw,
     plain: () => plain(['true']),
     process: once(runners.process),
     warm: once(runners.bwrap),
     cold: once(runners.cold),
   })
+  raw.close()
   const keeper = keeperBytes(runners.process)
   const first = await firstTrips(runners.process)
   const output = await throughput(runners.process)
   const short = await shortExecs(runners.process)
   const sandboxed = await shortExecs(runners.bwrap)
   const many = await manyAtOnce(runners.process)
+  const checkpoints = await checkpointTrips({
+    box: () => box(runners.bwrap, { id: 'large', checkpoints: 'manual' }),
+    exec: (command) => exec(runners.bwrap, 'large', { command }),
+    checkpoint: () => call(runners.bwrap, 'POST', '/v1/default/boxes/large/checkpoints', {}),
+  })
   const idleBytes = await idleBoxes(runners.bwrap) // last: each builds a sandbox ahead
   const middle = (name: keyof typeof trips): number => quantile(trips[name], 0.5)
   const allowedMs = GOAL.ratio * middle('plain') + GOAL.extraMs
@@ -219,6 +233,7 @@ try {
     `\nThe sandbox itself costs ${round(middle('bwrap') - middle('process'))} ms an exec.\n`,
     `These run one after another in one box, without a pause. Each reuses what the exec before left: a keeper, already in its control groups, which waits up to a minute for the next exec of its box (${round(keeper / 1024)} KiB of private memory), and named pipes, made in bulk. The first exec of a box, and the first that runs in parallel with another, has to start its keeper: ${round(quantile(first, 0.5))} ms (median of ${FIRST_BOXES}).\n`,
     paused.text,
+    checkpoints,
     `## Output\n\n${OUTPUT_BYTES / 1e6} MB to the end of the exec, kept on disk, against a plain pipe that is only counted: ${round(output.runner)} MB/s against ${round(output.plain)} MB/s, ${round(output.runner / output.plain)}× (goal: at least ${GOAL.throughput}×).\n`,
     `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost}, ${round(short.perSecond)} a second; at level bwrap ${sandboxed.lost}, ${round(sandboxed.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,
     `An idle box costs ${round(idleBytes / 1024)} KiB of resident memory. Over those ${SHORT} execs the runner grew by ${round(short.bytesEach / 1024)} KiB an exec; what stays of one is an index entry of about 0.3 KiB, the rest is room that V8 takes for garbage and keeps.`,

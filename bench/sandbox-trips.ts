@@ -5,13 +5,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sandboxRuntime, SANDBOX_RUNTIME } from './peers/sandbox-runtime.ts'
 import { quantile, round, table } from './kit.ts'
+import type { RawSandboxes, RawWay } from './raw-sandboxes.ts'
 
 const ROUNDS = 60
 const WARM_UP = 5
 const PAUSE_MS = 60
 const PEER_EVERY = 4 // one run of the peer takes as long as all of the others
 
-type Way = { readonly name: string; readonly run: () => Promise<unknown>; readonly every?: number }
+type Way = RawWay & { readonly every?: number }
 
 export type Trips = { readonly text: string; readonly process: number; readonly warm: number }
 
@@ -20,6 +21,7 @@ export async function sandboxTrips(ways: {
   readonly process: () => Promise<unknown>
   readonly warm: () => Promise<unknown>
   readonly cold: () => Promise<unknown>
+  readonly raw: RawSandboxes
 }): Promise<Trips> {
   const peer = await sandboxRuntime()
   const all: readonly Way[] = [
@@ -36,11 +38,13 @@ export async function sandboxTrips(ways: {
             every: PEER_EVERY,
           },
         ]),
+    ...ways.raw.ways,
   ]
   const samples = new Map(all.map(({ name }) => [name, [] as number[]]))
   for (let i = 0; i < ROUNDS + WARM_UP; i += 1) {
-    for (const { name, run, every = 1 } of all) {
+    for (const { name, prepare, run, every = 1 } of all) {
       if (i % every !== 0) continue
+      await prepare?.()
       await sleep(PAUSE_MS)
       const from = performance.now()
       await run()
@@ -59,6 +63,8 @@ export async function sandboxTrips(ways: {
   const text = [
     `## With pauses of ${PAUSE_MS} ms\n\nMedian of ${ROUNDS}, in turns. The goal for level bwrap is ${GOAL} times level process: ${round(warm / process)} here (${warm <= GOAL * process ? 'kept' : 'missed'}).\n`,
     table(['', 'p50', 'p95', 'against a plain spawn', 'against level process'], rows),
+    '\nThe raw ways are a word to a shell and its answer, without HTTP, log and limits. D, E and K are rejected designs: see the header of `bench/raw-sandboxes.ts`.',
+    ...(ways.raw.missing.length > 0 ? [`\nNot possible here: ${ways.raw.missing.join('; ')}.`] : []),
     ...(typeof peer === 'string' ? [`\nsandbox-runtime did not take part: ${peer}.`] : []),
     '',
   ].join('\n')
