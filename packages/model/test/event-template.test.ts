@@ -63,6 +63,15 @@ test('an event matches only if it is valid JSON that differs in the changing val
   )
 })
 
+test('a number that is not exact, or not JSON, is left to the parser', () => {
+  const data = (number: string): string => `{"sequence_number":${number},"delta":"x"}`
+  const template = new EventTemplate()
+  template.learn(data('7'), { sequence_number: 7, delta: 'x' }, KEYS)
+  for (const number of ['07', '00', '-1', '1.5', '1e3', '1234567890123456', '', '7 '])
+    assert.equal(template.match(data(number)), undefined, number)
+  assert.deepEqual(template.match(data('0')), { sequence_number: 0, delta: 'x' })
+})
+
 test('plain text with the next number is matched', () => {
   const event = { type: 't', sequence_number: 9, item_id: 'm', delta: ' word' }
   const template = new EventTemplate()
