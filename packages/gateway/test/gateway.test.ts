@@ -241,6 +241,18 @@ test('a client that disconnects ends the upstream request at once', async (t) =>
   assert.equal(model.requests.length, 1)
 })
 
+test('a client that closes its sending side counts as disconnected', async (t) => {
+  const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]])
+  const body = JSON.stringify(CHAT)
+  const socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true })
+  t.after(() => socket.destroy())
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await once(socket, 'data')
+  socket.end()
+  await model.untilAbandoned(1)
+  assert.equal(model.requests.length, 1)
+})
+
 test('a client that disconnects during a wait between attempts ends the wait', async (t) => {
   const { gateway, model } = await stand(t, [json(503, {}, { 'retry-after': '50' })])
   const controller = new AbortController()
