@@ -66,6 +66,18 @@ test('an answer that the provider lost is asked for again, and what was shown of
   assert.deepEqual([got.text, posts, got.failed.length], ['abcd', 2, 1])
 })
 
+test('a reader that only waits, as vLLM’s does after an error, is given up, and the answer is asked for again', async () => {
+  let posts = 0
+  const waiting: Script = ({ method, path }) => {
+    if (path.endsWith('/cancel')) return json(200, {})
+    if (method === 'GET') return [head(), ': keep-alive\n\n', silence]
+    return ++posts === 1 ? cut(...upToDelta(LONG, 2)) : stream(...LONG)
+  }
+  const got = await play(waiting, ASKED, { policy: { progressMs: 200 } })
+  assert.deepEqual([got.text, posts, got.failed.length], ['abcd', 2, 1])
+  assert.equal(callsOf(got)[1], 'GET /v1/responses/resp_1?stream=true&starting_after=5')
+})
+
 test('an answer that the provider gave up is not read on', async () => {
   let posts = 0
   const got = await play(({ method }) => {

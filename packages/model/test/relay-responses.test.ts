@@ -17,6 +17,9 @@ import {
   upToDelta,
   wholeResponse,
 } from '../../../test/kit/responses-frames.ts'
+import { framesIn } from '../../../test/kit/sse.ts'
+import { ClientStream } from '../src/relay/client-stream.ts'
+import { RELAY_DEFAULTS } from '../src/relay/relay.ts'
 import { type Relayed, relayed as relay, type RelayedOptions } from './relayed.ts'
 import type { Script } from '../../../test/kit/model-server.ts'
 
@@ -88,8 +91,11 @@ test('a custom call that was cut in the middle is never passed on, however whole
   const whole = responseFrames([item])
   const half = upToDelta(whole, 2)
   const ended = [...half, whole.at(-1)?.replace(/"output":\[.*?\],"usage"/s, '"output":[],"usage"') ?? '']
-  const got = await relayed([stream(...ended), stream(...whole)])
-  assert.deepEqual([got.calls, got.requests.length], [['*** Begin Patch'], 2])
+  for (const broken of [stream(...ended), stream(...half), cut(...half)])
+    for (const hold of ['auto', 'tools', 'answer'] as const) {
+      const got = await relayed([broken, stream(...whole)], { hold })
+      assert.deepEqual([got.calls, got.requests.length], [['*** Begin Patch'], 2], hold)
+    }
 })
 
 test('calls and items of an unknown type wait for the terminal event, all or none', async () => {
@@ -168,6 +174,29 @@ test('a silent stream is kept alive by numbered response.in_progress events', as
   dense(got)
   assert.deepEqual(typesOf(got).slice(0, 3), ['response.created', 'response.in_progress', 'response.in_progress'])
   assert.equal(got.text, 'Hello world')
+})
+
+test('six silent minutes behind hold answer are 24 pings that clients count as events', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  let body = ''
+  const write = (chunk: string | Buffer): boolean => {
+    body += chunk.toString()
+    return true
+  }
+  const sink = { head: () => undefined, write, drained: () => Promise.resolve(), end: () => undefined }
+  const request = { api: 'openai-responses', json: { stream: true } } as const
+  const client = new ClientStream(request, sink, { ...RELAY_DEFAULTS, hold: 'answer' })
+  client.begin()
+  for (const { event, data, json: parsed } of framesIn(HELLO.slice(0, 2).join('')).frames)
+    client.take('lifecycle', { event, data }, parsed, undefined, [])
+  t.mock.timers.tick(6 * 60_000)
+  client.stop()
+  const { frames, comments } = framesIn(body)
+  assert.deepEqual(
+    frames.map(({ event, json: { sequence_number } }) => [event, sequence_number]),
+    ['created', ...Array.from({ length: 25 }, () => 'in_progress')].map((type, index) => [`response.${type}`, index]),
+  )
+  assert.equal(comments.length, 0)
 })
 
 test('a response in one piece is retried, and every attempt has the same conversation', async () => {

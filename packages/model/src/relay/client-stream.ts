@@ -21,6 +21,8 @@ import { clientHeaders, offersTools } from './relay-request.ts'
 import { Outgoing } from './outgoing.ts'
 import { SentText } from './sent-text.ts'
 
+type HoldOptions = Pick<ResolvedRelayOptions, 'hold' | 'holdMs' | 'holdBytesMax' | 'pingMs'>
+
 type Held = {
   readonly kind: FrameKind
   readonly frame: SseFrame
@@ -36,7 +38,7 @@ export class ClientStream {
   /** Text and reasoning that this attempt sent, in order. */
   readonly #sent = new SentText()
   readonly #sink: RelaySink
-  readonly #options: ResolvedRelayOptions
+  readonly #options: HoldOptions
   readonly #timer: NodeJS.Timeout
   #upstream: IncomingHttpHeaders = {}
   #headSent = false
@@ -56,7 +58,7 @@ export class ClientStream {
   readonly #out = new Outgoing()
   #wroteSinceTick = false
 
-  constructor(request: RelayRequest, sink: RelaySink, options: ResolvedRelayOptions) {
+  constructor(request: Pick<RelayRequest, 'api' | 'json'>, sink: RelaySink, options: HoldOptions) {
     this.shape = DIALECTS[request.api].shape()
     this.#isAdaptive = options.hold === 'auto' && offersTools(request.json)
     this.#sink = sink
