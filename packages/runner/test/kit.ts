@@ -269,6 +269,12 @@ export function pumpOf(stateDir: string): number {
   return Number(pid ?? 0) // 0 while the file is being written
 }
 
+/** The peak memory of that process. */
+export function peakMb(stateDir: string): number {
+  const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pumpOf(stateDir)}/status`, 'utf8'))?.[1]
+  return Math.round(Number(peak) / 1024) // NaN, which fails every comparison, if the kernel does not say
+}
+
 /** The subgroups of a runner's control groups, in each hierarchy. */
 export function groupsOf(runnerId: string): readonly string[] {
   return groupRoots(runnerId).flatMap((root) =>

@@ -1,13 +1,14 @@
 /** Background processes: ready when they say so, reachable in their box only, and gone with it. */
 import { tempFolder } from '../../../../test/kit/folder.ts'
+import { WAIT_MS } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
-import { chmodSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { TextSearch } from '../../src/exec/background.ts'
 import { leavesBehind } from '../../src/exec/left-behind.ts'
 import { findProgram } from '../../src/isolation/find-program.ts'
-import { asProgram, inProcess, keepersOf, until, withoutBwrap, withoutRoot } from '../kit.ts'
+import { asProgram, inProcess, keepersOf, peakMb, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 const perl = findProgram('perl', '/usr/bin:/bin') ?? ''
 const skip = withoutBwrap || (perl === '' && 'the test server is written in perl, which is not installed')
@@ -94,22 +95,32 @@ describe('a background process', { skip }, async () => {
     assert.deepEqual(keepersOf(runner.runnerId), [])
   })
 
-  test('keeps the newest 16 MiB of what it prints, and tells readers what is gone', async (t) => {
+  test('keeps the newest 16 MiB of a gigabyte that it prints, in flat memory, and tells readers what is gone', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
-    const shell = 'head -c 60000000 /dev/zero | tr "\\0" a; echo; echo end; sleep 300'
-    await runner.call('POST', 'boxes/b1/exec', { execId: 'log', shell, background: { ready: { text: 'end' } } })
+    await runner.run('b1', 'true')
+    const pumpBefore = peakMb(runner.stateDir)
+    const [before, BYTES] = [process.memoryUsage().rss, 1_000_000_005]
+    const shell = 'head -c 1000000000 /dev/zero | tr "\\0" a; echo; echo end; sleep 300'
+    const background = { ready: { text: 'end' }, timeoutMs: WAIT_MS }
+    const started = await runner.call('POST', 'boxes/b1/exec', { execId: 'log', shell, background })
+    assert.deepEqual([started.status, (started.json['background'] as { ready: boolean }).ready], [201, true])
+    const grew = [(process.memoryUsage().rss - before) / MEBIBYTE, peakMb(runner.stateDir) - pumpBefore]
+    assert.ok(Math.max(...grew) < 128, `runner and pump grew by ${grew.join(' and ')} MB`)
+    const log = join(runner.stateDir, 'boxes/default/b1/execs/log')
+    const onDisk = readdirSync(log).reduce((sum, name) => sum + statSync(join(log, name)).blocks * 512, 0)
+    assert.ok(onDisk < 64 * MEBIBYTE, `${onDisk} bytes on disk`)
     const reading = new AbortController()
     const BLOCK = 64 * 1024 // readers skip whole blocks
     let [kept, gone] = [0, 0]
     for await (const event of runner.client.execEvents('b1', 'log', { signal: reading.signal })) {
       if (event.type === 'gap') gone += event.to - event.from
       if (event.type === 'stdout') kept += event.data?.length ?? 0
-      if (kept + gone >= 60_000_005) break
+      if (kept + gone >= BYTES) break
     }
     reading.abort()
-    assert.equal(kept + gone, 60_000_005)
-    assert.ok(gone > 0 && kept >= 16 * 1024 * 1024 - BLOCK, `${kept} kept, ${gone} gone`)
+    assert.equal(kept + gone, BYTES)
+    assert.ok(kept < 64 * MEBIBYTE && kept >= 16 * MEBIBYTE - BLOCK, `${kept} kept, ${gone} gone`)
   })
 
   test('without nsenter on the PATH is refused with 501, and commands still run', async (t) => {
@@ -157,6 +168,8 @@ describe('a background process', { skip }, async () => {
     assert.deepEqual((await runner.run('b1', 'true && echo "a & b" 2>&1')).exec.exit?.diagnostics, [])
   })
 })
+
+const MEBIBYTE = 1024 * 1024
 
 /** A PATH with links to everything but that. */
 function withoutNsenter(t: TestContext): string {

@@ -35,6 +35,8 @@ const runner = await inProcess(file, {
   checkpoints: { bytesMax: 3_000_000, filesMax: 300, fileBytesMax: 100_000 },
 })
 let boxes = 0
+/** Of one repository. CHECKPOINTS=100 takes as many as a long day of work: about ten seconds. */
+const CHECKPOINTS = Number(process.env['CHECKPOINTS'] ?? 10)
 
 /** Runs in the workspace, from outside the box. */
 const sh = (folder: string, command: string): string =>
@@ -182,7 +184,7 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
       )
     const repository = git()
     const { id, left } = await ws.take()
-    for (let i = 0; i < 3; i++) await ws.take()
+    for (let i = 1; i < CHECKPOINTS; i++) await ws.take()
     await ws.run('rm a outside; mkdir outside; echo b >outside/b')
     await ws.restore(id)
     assert.equal(git(), repository)

@@ -1,7 +1,9 @@
 /** A network of names: what is on the list works without any setting, and nothing else does. The internet is this machine. */
-import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
+import { atEnd, newFolder, removeFolder, tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import http, { type Server as HttpServer } from 'node:http'
 import https from 'node:https'
 import net, { type AddressInfo, type Server } from 'node:net'
@@ -15,6 +17,7 @@ const curl = findProgram('curl', '/usr/bin:/bin')
 const perl = findProgram('perl', '/usr/bin:/bin')
 const missing = (curl === null && 'curl is not installed') || (perl === null && 'perl is not installed')
 const skip = withoutBwrap || missing
+const withoutNpm = findProgram('npm', '/usr/bin') === null && 'npm is not in /usr/bin, so boxes do not have it'
 
 const TLS = new URL('../../../faults/test/tls/', import.meta.url)
 
@@ -34,7 +37,7 @@ async function internetOf(t: TestContext): Promise<{
   const seen: string[] = []
   const answer: http.RequestListener = (req, res) => {
     seen.push(`${req.headers.host} ${req.url}`)
-    res.end('hello\n')
+    res.end(req.url === '/tiny' ? packument() : req.url?.endsWith('.tgz') === true ? tarball() : 'hello\n')
   }
   const [cert, key] = ['cert', 'key'].map((name) => readFileSync(new URL(`test-only-${name}.pem`, TLS)))
   const secure = https.createServer({ cert, key }, answer)
@@ -80,6 +83,28 @@ async function internetOf(t: TestContext): Promise<{
       '203.0.113.4 22': ssh,
       '203.0.113.5 22': await port(t, patient),
     },
+  }
+}
+
+/** The only package of the registry. */
+const packument = (): string => {
+  const integrity = `sha512-${createHash('sha512').update(tarball()).digest('base64')}`
+  const dist = { tarball: 'http://packages.example.org/tiny/-/tiny-1.0.0.tgz', integrity }
+  const version = { name: 'tiny', version: '1.0.0', main: 'main.js', dist }
+  return JSON.stringify({ name: 'tiny', 'dist-tags': { latest: '1.0.0' }, versions: { '1.0.0': version } })
+}
+
+let packed: Buffer | undefined
+function tarball(): Buffer {
+  if (packed !== undefined) return packed
+  const folder = newFolder()
+  try {
+    mkdirSync(join(folder, 'package'))
+    writeFileSync(join(folder, 'package/package.json'), '{"name":"tiny","version":"1.0.0","main":"main.js"}')
+    writeFileSync(join(folder, 'package/main.js'), 'module.exports = "tiny works"')
+    return (packed = execFileSync('tar', ['-cz', '-C', folder, 'package']))
+  } finally {
+    removeFolder(folder)
   }
 }
 
@@ -203,6 +228,22 @@ describe('a box with a list of names', { skip }, async () => {
     })
     assert.match((await runner.run('b1', fetchOf('https://resets.example/'))).stdout, /failed/)
     assert.equal((await runner.run('b1', fetchOf('https://packages.example.org/'))).stdout, 'hello\n200\n')
+  })
+
+  test('installs a package with the real npm, from a registry on the list', { skip: withoutNpm }, async (t) => {
+    const { runner, seen } = await runnerWith(t)
+    await runner.box({ id: 'b1', network: { allow: ['packages.example.org'] } })
+    const shell = `npm install --registry http://packages.example.org/ --no-audit --no-fund --no-update-notifier tiny && /usr/bin/node -p 'require("tiny")'`
+    const { stdout, stderr, exec } = await runner.run('b1', shell)
+    assert.match(stdout, /added 1 package[^]*tiny works\n$/, stderr)
+    assert.deepEqual(exec.exit?.diagnostics, [])
+    assert.deepEqual(seen, ['packages.example.org /tiny', 'packages.example.org /tiny/-/tiny-1.0.0.tgz'])
+    const other = await runner.run('b1', 'npm install --fetch-retries 0 --registry http://evil.example/ tiny-two')
+    assert.notEqual(other.exec.exit?.code, 0)
+    assert.deepEqual(
+      other.exec.exit?.diagnostics.map(({ id, evidence }) => [id, evidence]),
+      [['network_denied', ['evil.example']]],
+    )
   })
 
   test('answers a client that has closed its own direction, whatever the port', async (t) => {

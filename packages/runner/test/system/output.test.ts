@@ -8,7 +8,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type ExecEvent, execSchema } from '@breakfall/wire'
-import { asProgram, bytesOf, inProcess, pumpOf, until, withoutBwrap } from '../kit.ts'
+import { asProgram, bytesOf, inProcess, peakMb, pumpOf, until, withoutBwrap } from '../kit.ts'
 
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -262,10 +262,3 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     assert.equal((await runner.client.execOutput('b1', 'e1', 'stdout')).length, 288_897)
   })
 })
-
-/** The peak memory of the pump. */
-function peakMb(stateDir: string): number {
-  const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pumpOf(stateDir)}/status`, 'utf8'))?.[1]
-  assert.ok(peak !== undefined)
-  return Math.round(Number(peak) / 1024)
-}
