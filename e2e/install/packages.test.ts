@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import {
+  copyFileSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -44,6 +45,10 @@ let packed: readonly Packed[] = []
 const examples = new Map(
   LIBRARIES.flatMap((name) => examplesIn(name).map((code, at) => [`example-${name}-${at}.ts`, code] as const)),
 )
+
+/** The twenty lines of the client's how-to. */
+const [, howTo = ''] =
+  /^```js\n([\s\S]*?)^```/m.exec(readFileSync(join(root, 'docs/how-to/use-the-client.md'), 'utf8')) ?? []
 
 before(() => {
   build(built)
@@ -168,21 +173,30 @@ describe('installed', { concurrency: 2 }, () => {
     await Promise.all(starts.map(([node, file]) => succeeds(node, [file], project)))
   })
 
-  test('the README of every library has an example, and each runs on Node 24 and on the oldest supported Node', async (t) => {
+  test('the README of every library has an example, and each runs on Node 24 and on the oldest supported Node, as does the how-to of the client', async (t) => {
+    assert.equal(howTo.trimEnd().split('\n').length, 20, 'twenty lines')
     for (const name of LIBRARIES)
       assert.ok(examples.has(`example-${name}-0.ts`), `packages/${name}/README.md has an example`)
     const model = await startScriptedModel()
     t.after(() => model.close())
-    model.script('any', [say('Hello.'), say('Hello.')])
+    model.script('any', [say('Hello.'), say('Hello.'), say('Hello.'), say('Hello.')])
     await using home = new Place({}, launcher)
-    await using daemon = home.start(['up', '--json', '--port', '0'], modelAt(model.url))
+    const up = ['up', '--json', '--port', '0', '--allow-workspace', project, ...isolation]
+    await using daemon = home.start(up, modelAt(model.url))
     const { url, tokenFile } = await daemon.listening()
-    const names = [...examples.keys()]
+    writeFileSync(join(project, 'how-to.mjs'), howTo.replace('http://127.0.0.1:7878', String(url)))
+    const state = join(place, 'xdg')
+    mkdirSync(join(state, 'breakfall'), { recursive: true })
+    copyFileSync(String(tokenFile), join(state, 'breakfall/daemon.token'))
+    const names = [...examples.keys(), 'how-to.mjs']
     // One after the other in one process: a Node that starts for each would take most of the time.
     const lines = names.map((name) => `console.log('== ${name}')\nawait import('./${name}')`)
     writeFileSync(join(project, 'examples.mjs'), lines.join('\n'))
     const runs = nodes(t).map(async (node) => {
-      await using program = new Program(node, ['examples.mjs', String(url), String(tokenFile)], { cwd: project })
+      await using program = new Program(node, ['examples.mjs', String(url), String(tokenFile)], {
+        cwd: project,
+        env: { ...process.env, XDG_STATE_HOME: state },
+      })
       const { code, lines: printed, stderr } = await program.ended
       assert.equal(code, 0, `${printed.findLast((line) => line.startsWith('== '))} on ${node}: ${stderr}`)
       const silent = names.filter((name) => printed[printed.indexOf(`== ${name}`) + 1]?.startsWith('== ') !== false)

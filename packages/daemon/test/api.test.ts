@@ -129,12 +129,11 @@ test('a token with scope=read may read, and any other request is forbidden; an a
   assert.equal(await raw(url, { authorization, host: 'other.example.com' }), 403)
 })
 
-/** Schemas that allow anything, which a generator turns into `unknown`. Only a record without known fields may hold anything: arguments of a tool. */
+/** Schemas that allow anything, which a generator turns into `unknown`. */
 function emptySchemas(node: unknown, path = ''): readonly string[] {
   if (typeof node !== 'object' || node === null) return []
   return Object.entries(node).flatMap(([key, value]: [string, unknown]) => {
-    const isIndex = key === 'additionalProperties' && 'properties' in node
-    const isSchema = path.endsWith('/properties') || key === 'schema' || key === 'items' || isIndex
+    const isSchema = path.endsWith('/properties') || ['schema', 'items', 'additionalProperties'].includes(key)
     const isEmpty = isSchema && typeof value === 'object' && value !== null && !hasWords(value)
     return [...(isEmpty ? [`${path}/${key}`] : []), ...emptySchemas(value, `${path}/${key}`)]
   })

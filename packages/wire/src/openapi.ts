@@ -33,7 +33,7 @@ export function openApiDocument(info: { title: string; version: string }, routes
     paths,
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
-      schemas: { Problem: jsonSchema(problemSchema) },
+      schemas: { Problem: jsonSchema(problemSchema), JsonObject: JSON_OBJECT },
     },
     security: [{ token: [] }],
   }
@@ -108,6 +108,20 @@ function eventStreamSchema({ sse }: SseAnswer): object {
   return { description: 'One event of the stream', oneOf: Object.entries(sse).map(([name, data]) => event(name, data)) }
 }
 
+const JSON_OBJECT_REF = '#/components/schemas/JsonObject'
+
+/** A JSON value. TypeScript cannot follow a list that contains itself, so lists in lists are written out. */
+const jsonValue = (depth: number): object => ({
+  anyOf: [
+    { type: ['string', 'number', 'boolean', 'null'] },
+    { $ref: JSON_OBJECT_REF },
+    ...(depth === 0 ? [] : [{ type: 'array', items: jsonValue(depth - 1) }]),
+  ],
+})
+
+/** Any object, without a hole that generators of types fill with `unknown`. */
+const JSON_OBJECT = { type: 'object', additionalProperties: jsonValue(4) }
+
 const isAny = (schema: unknown): boolean =>
   typeof schema === 'object' && schema !== null && Object.keys(schema).length === 0
 
@@ -118,8 +132,12 @@ function jsonSchema(schema: z.ZodType): object {
     override: ({ jsonSchema: made }) => {
       delete made.readOnly // a TypeScript matter: our lists are immutable
       // More fields are allowed without this word as well; with it, generators give every type an index of `unknown`.
-      if (isAny(made.additionalProperties) && Object.keys(made.properties ?? {}).length > 0)
-        delete made.additionalProperties
+      if (!isAny(made.additionalProperties)) return
+      delete made.additionalProperties
+      if (Object.keys(made.properties ?? {}).length > 0) return
+      delete made.type
+      delete made.propertyNames
+      made.$ref = JSON_OBJECT_REF // arguments of a tool
     },
   })
   return rest
