@@ -1,6 +1,6 @@
 /** The frame around every screen, and which screen that is. */
 import type { ComponentChildren, VNode } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { hasLetterKeys, isHelpOpen, type KeyActions, KEYS, setLetterKeys, takeKey } from './keys.ts'
 import { door, link } from './link/connection.ts'
 import { fleet, system } from './link/fleet.ts'
@@ -191,7 +191,7 @@ const ACTIONS: KeyActions = {
 }
 
 function useKeys(): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const take = (event: KeyboardEvent): void => takeKey(event, ACTIONS)
     document.addEventListener('keydown', take)
     return () => document.removeEventListener('keydown', take)
@@ -222,15 +222,15 @@ function Help(): VNode {
           </div>
         ))}
       </div>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={hasLetterKeys.value}
-          onChange={(event) => setLetterKeys(event.currentTarget.checked)}
-        />
-        Single-letter keys
-      </label>
       <div class="row">
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={hasLetterKeys.value}
+            onChange={(event) => setLetterKeys(event.currentTarget.checked)}
+          />
+          Single-letter keys
+        </label>
         <span class="spacer" />
         <button type="button" onClick={() => (isHelpOpen.value = false)}>
           Close

@@ -7,7 +7,7 @@ import { ACTIONS, faultTitle, happened, RESUMED_BY, whoContinued } from '../thre
 import { bytes, length } from '../text/format.ts'
 import { Markdown } from '../text/markdown-view.tsx'
 import { oneLine, printable } from '../text/reveal.ts'
-import { Countdown } from './basics.tsx'
+import { In } from './basics.tsx'
 
 type AttemptProps = { readonly attempt: Attempt; readonly isLast: boolean; readonly onPick: () => void }
 
@@ -158,7 +158,7 @@ function Healing({ attempt }: { readonly attempt: Attempt }): VNode | null {
   if (wait.endedAt === null && wait.until > clock.server())
     return (
       <p class="tone-retrying">
-        next attempt in <Countdown until={wait.until} /> · {wait.attempt} of {wait.max} failed{asked}
+        next attempt <In until={wait.until} /> · {wait.attempt} of {wait.max} failed{asked}
       </p>
     )
   const waited = (wait.endedAt ?? wait.until) - wait.at

@@ -48,6 +48,16 @@ export function Countdown({ until }: { readonly until: number }): VNode {
   )
 }
 
+/** "in 0:07", then "now…". */
+export function In({ until }: { readonly until: number }): VNode {
+  return (
+    <>
+      {until > now.value ? 'in ' : ''}
+      <Countdown until={until} />
+    </>
+  )
+}
+
 export const titleOfCategory = (category: string): string =>
   isFaultCategory(category) ? FAULTS[category].title : category.replaceAll('_', ' ')
 

@@ -86,7 +86,7 @@ function Table({ name, heads, rows, cells }: TableProps): VNode | null {
             {rows.map((row, index) => (
               <tr key={index}>
                 {cells(row).map((cell, column) => (
-                  <td key={column} class="isolate">
+                  <td key={column} class="isolate" data-label={heads[column]}>
                     {cell}
                   </td>
                 ))}

@@ -5,9 +5,9 @@ import { clock } from '../clock.ts'
 import { sessionLink } from '../route.ts'
 import { type StateName, STATES, titleOf } from '../state.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
-import { countdown, counted } from '../text/format.ts'
+import { counted, leftOf } from '../text/format.ts'
 import { Action, outcomes, type Question } from './action.tsx'
-import { Ago, Badge, Boundary, Countdown, titleOfCategory } from './basics.tsx'
+import { Ago, Badge, Boundary, In, titleOfCategory } from './basics.tsx'
 import { memo } from './memo.ts'
 import { MiniThread } from './mini-thread.tsx'
 import { cancelTurn, resumeTurn } from './state-bar.tsx'
@@ -66,7 +66,7 @@ const isQuestion = (turn: Session['turn']): boolean => turn?.parked?.category ==
 
 function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChildren {
   if (quarantined != null) return <span class="why">{quarantined.error}</span>
-  if (state === 'abandoned') return <span class="why">no daemon runs it; nothing is lost</span>
+  if (state === 'abandoned') return <span class="why">No daemon runs it; nothing is lost</span>
   if (turn == null) return null
   if (state === 'unknown')
     return (
@@ -78,7 +78,7 @@ function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChild
   if (turn.retry !== null)
     return (
       <span class="why">
-        {titleOfCategory(turn.retry.category)} · next attempt in <Countdown until={Date.parse(turn.retry.nextAt)} />
+        {titleOfCategory(turn.retry.category)} · next attempt <In until={Date.parse(turn.retry.nextAt)} />
       </span>
     )
   if (turn.parked !== null)
@@ -92,7 +92,7 @@ function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChild
         {turn.parked.resumeAt === null ? null : (
           <>
             {' '}
-            · looks again in <Countdown until={Date.parse(turn.parked.resumeAt)} />
+            · looks again <In until={Date.parse(turn.parked.resumeAt)} />
           </>
         )}
       </span>
@@ -101,6 +101,7 @@ function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChild
 }
 
 function actionsOf({ id, turn }: Session, state: StateName, title: string): ComponentChildren {
+  if (state === 'unknown' || state === 'quarantined') return <Open id={id} word="Look" title={title} />
   if (turn == null || turn.endedAt !== null) return null
   const canResume =
     (turn.state === 'parked' && !isQuestion(turn)) ||
@@ -109,11 +110,7 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
   const label = turn.state === 'retrying' ? 'Retry now' : 'Resume'
   return (
     <>
-      {isQuestion(turn) ? (
-        <a class="button primary" href={sessionLink(id)} aria-label={`Answer: ${title}`}>
-          Answer
-        </a>
-      ) : null}
+      {isQuestion(turn) ? <Open id={id} word="Answer" title={title} /> : null}
       {canResume ? (
         <Action
           id={`resume:${turn.id}`}
@@ -125,7 +122,7 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
           run={() => resumeTurn(turn.id)}
         />
       ) : null}
-      {state === 'running' || state === 'unknown' ? null : (
+      {state === 'running' ? null : (
         <Action
           id={`cancel:${turn.id}`}
           subject={turn.id}
@@ -140,12 +137,18 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
   )
 }
 
+/** Leads to what a person has to look at. */
+const Open = ({ id, word, title }: { readonly id: string; readonly word: string; readonly title: string }): VNode => (
+  <a class="button" href={sessionLink(id)} aria-label={`${word}: ${title}`}>
+    {word}
+  </a>
+)
+
 /** The list does not know how long a provider asked for, only until when the turn waits. */
 function askedWait({ retry }: NonNullable<Session['turn']>): Question | undefined {
   if (retry?.category !== 'model_rate_limited') return undefined
-  const left = countdown(Date.parse(retry.nextAt) - clock.server())
   return {
-    question: `The provider may have asked for this wait; ${left} is left. Retry anyway?`,
+    question: `The provider may have asked for this wait${leftOf(Date.parse(retry.nextAt) - clock.server())}. Retry anyway?`,
     yes: 'Retry now',
     no: 'Keep waiting',
   }

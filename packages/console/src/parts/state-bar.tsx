@@ -9,12 +9,12 @@ import { daemon } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
 import { callLine, faultTitle, happened } from '../thread/words.ts'
-import { clockTime, countdown, counted, length, number } from '../text/format.ts'
+import { clockTime, counted, leftOf, length, number } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { ApprovalAnswers } from './approval.tsx'
 import { announce } from './announcer.tsx'
-import { Badge, Countdown, isUtc } from './basics.tsx'
+import { Badge, In, isUtc } from './basics.tsx'
 
 type StateBarProps = {
   readonly turn: TurnView
@@ -138,7 +138,7 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
     if (resumeAt !== null)
       parts.push(
         <span>
-          looks again in <Countdown until={Date.parse(resumeAt)} />
+          looks again <In until={Date.parse(resumeAt)} />
         </span>,
       )
     if (question !== undefined) parts.push(<code>{oneLine(callLine(question), 120)}</code>)
@@ -149,7 +149,7 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
     parts.push(<span>{where}</span>, <span>{faultTitle(fault)}</span>)
     parts.push(
       <span>
-        {action === 'resolve' ? 'looks again in' : 'next attempt in'} <Countdown until={until} />
+        {action === 'resolve' ? 'looks again' : 'next attempt'} <In until={until} />
       </span>,
     )
     if (fault.retryAfterMs !== undefined) parts.push(<span>the provider asked for {length(fault.retryAfterMs)}</span>)
@@ -222,12 +222,11 @@ function Actions({ turn, state }: { readonly turn: TurnView; readonly state: Sta
   if (turn.endedAt !== null) return null
   const asked = (turn.wait ?? turn.park)?.fault.retryAfterMs
   const until = turn.wait?.until ?? (turn.park?.resumeAt == null ? 0 : Date.parse(turn.park.resumeAt))
-  const leftMs = until - clock.server()
   const confirm =
     asked === undefined
       ? undefined
       : {
-          question: `The provider asked for ${length(asked)}; ${countdown(leftMs)} is left. Retry anyway?`,
+          question: `The provider asked for ${length(asked)}${leftOf(until - clock.server())}. Retry anyway?`,
           yes: turn.wait === null ? 'Resume now' : 'Retry now',
           no: 'Keep waiting',
         }

@@ -41,7 +41,7 @@ export function Talk(props: TalkProps): VNode {
   const box = useRef<HTMLDivElement>(null)
   const isFollowing = following.value
   const frozen = useRef(new Map<string, number>())
-  useEffect(() => {
+  useLayoutEffect(() => {
     const scroller = scrollerOf(box.current)
     const target: EventTarget = scroller === document.scrollingElement ? document : (scroller ?? document)
     let wasAt = scroller?.scrollTop ?? 0

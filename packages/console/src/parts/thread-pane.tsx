@@ -1,6 +1,6 @@
 /** The thread: a lane a step, time from left to right, every bar a real button with a sentence for a name. */
 import type { VNode } from 'preact'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { now } from '../clock.ts'
 import type { TurnView } from '../fold/view.ts'
 import { link } from '../link/connection.ts'
@@ -73,12 +73,12 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
           <div class="scale" aria-hidden="true">
             {ticksOf(axis, Math.round(5 * scale)).map((time) => (
               <span key={time} style={{ left: place(time) }}>
-                {length(time - from)}
+                {time === from ? '0' : length(time - from)}
               </span>
             ))}
             {axis.folds.map((fold) => (
               <span key={fold.from} style={{ left: place((fold.from + fold.to) / 2) }} title="a long wait, folded">
-                ≈ {length(fold.to - fold.from)}
+                ⋯ {length(fold.to - fold.from)}
               </span>
             ))}
           </div>
@@ -166,7 +166,7 @@ function lanesOf(turn: TurnView, unfolded: ThreadProps['unfolded'], end: number)
 }
 
 function useZoomKeys(setZoom: (change: (zoom: number) => number) => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const take = ({ detail }: CustomEvent<number>): void =>
       setZoom((zoom) => (detail === 0 ? 0 : Math.max(0, Math.min(ZOOMS.length - 1, zoom + detail))))
     const listener = (event: Event): void => {

@@ -69,11 +69,15 @@ function Table(): VNode {
                   </a>
                 </td>
                 <td>{row.title}</td>
-                <td>{row.class.replaceAll('_', ' ')}</td>
-                <td>{row.boundary}</td>
-                <td>{NEXT[row.next]}</td>
-                <td class="num">{row.http}</td>
-                <td class="num">{seen.get(name) ?? ''}</td>
+                <td data-label="class">{row.class.replaceAll('_', ' ')}</td>
+                <td data-label="where">{row.boundary}</td>
+                <td data-label="Breakfall">{NEXT[row.next]}</td>
+                <td class="num" data-label="HTTP">
+                  {row.http}
+                </td>
+                <td class="num" data-label="seen here">
+                  {seen.get(name) ?? ''}
+                </td>
               </tr>
             ))}
           </tbody>

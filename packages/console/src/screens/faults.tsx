@@ -230,7 +230,9 @@ function Occurrence({ one }: { readonly one: Json }): VNode {
       <td>
         <a href={sessionLink(sessionId, textOf(one['turnId']) || null, { step, attempt })}>{oneLine(title, 60)}</a>
       </td>
-      <td class="num">{step ?? ''}</td>
+      <td class="num" data-label="step">
+        {step ?? ''}
+      </td>
       <td>{BECAME[textOf(one['became'])] ?? textOf(one['became'])}</td>
       <td class="mono isolate">{oneLine(textOf(one['errorRaw']), 160)}</td>
     </tr>

@@ -2,7 +2,7 @@
 import type { Session } from '@breakfall/wire'
 import { signal } from '@preact/signals'
 import type { ComponentChildren, VNode } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { now } from '../clock.ts'
 import { json } from '../link/api.ts'
 import { fleet, system } from '../link/fleet.ts'
@@ -133,7 +133,23 @@ function Sections({ sessions, counts }: { readonly sessions: readonly Session[];
   )
 }
 
-type Page = { readonly sessions: readonly Session[]; readonly next: string | null; readonly counts: Counts }
+/** `asked` says what it is an answer to. */
+type Page = {
+  readonly asked: string
+  readonly sessions: readonly Session[]
+  readonly next: string | null
+  readonly counts: Counts
+}
+
+/** A further page is added once. A first page that is read again leaves the rows below it where they are. */
+function pageAfter(known: Page | null, cursor: string | null, fresh: Page): Page {
+  if (known === null || known.asked !== fresh.asked) return fresh
+  if (cursor !== null)
+    return known.next === cursor ? { ...fresh, sessions: [...known.sessions, ...fresh.sessions] } : known
+  const last = known.sessions.findIndex(({ id }) => id === fresh.sessions.at(-1)?.id)
+  const below = last === -1 ? [] : known.sessions.slice(last + 1)
+  return below.length === 0 ? fresh : { ...fresh, sessions: [...fresh.sessions, ...below], next: known.next }
+}
 
 /** What a filter finds, 100 at a time; live rows replace those that changed meanwhile. */
 function Found({ filter, q }: { readonly filter: string; readonly q: string }): VNode {
@@ -141,6 +157,9 @@ function Found({ filter, q }: { readonly filter: string; readonly q: string }): 
   const [problem, setProblem] = useState('')
   const live = fleet.value
   const isConnected = link.state.value.kind === 'open'
+  const asked = `${filter}\n${q}`
+  const wanted = useRef(asked)
+  wanted.current = asked
   const load = async (cursor: string | null): Promise<void> => {
     const query = new URLSearchParams({ limit: '100', counts: '1' })
     if (filter !== '') query.set('state', filter)
@@ -149,11 +168,9 @@ function Found({ filter, q }: { readonly filter: string; readonly q: string }): 
     try {
       const answer = await json(`/v1/sessions?${query.toString()}`)
       const sessions = listOf(answer['sessions']).filter(isSession)
-      setPage((known) => ({
-        sessions: cursor === null || known === null ? sessions : [...known.sessions, ...sessions],
-        next: textOrNull(answer['next']),
-        counts: countsOf(answer['counts']),
-      }))
+      if (wanted.current !== asked) return // something else is searched for by now
+      const fresh = { asked, sessions, next: textOrNull(answer['next']), counts: countsOf(answer['counts']) }
+      setPage((known) => pageAfter(known, cursor, fresh))
       setProblem('')
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error))
@@ -164,7 +181,7 @@ function Found({ filter, q }: { readonly filter: string; readonly q: string }): 
     const timer = setTimeout(() => void load(null), q === '' ? 0 : 150)
     return () => clearTimeout(timer)
   }, [filter, q, changes, isConnected])
-  useEffect(() => {
+  useLayoutEffect(() => {
     const more = (): void => {
       if (page?.next != null) void load(page.next)
     }
@@ -186,7 +203,7 @@ function Found({ filter, q }: { readonly filter: string; readonly q: string }): 
           ))}
         </ol>
       )}
-      <p class="muted" data-shown={rows.length}>
+      <p class="muted shown" data-shown={rows.length}>
         {number(rows.length)} shown{page.next === null ? '.' : '; there are more. '}
         {page.next === null ? null : (
           <button type="button" class="link" onClick={() => void load(page.next)}>

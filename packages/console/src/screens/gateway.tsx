@@ -86,11 +86,17 @@ function Streams({ streams }: { readonly streams: readonly Json[] }): VNode {
             return (
               <tr key={textOf(stream['requestId']) || index}>
                 <td>{reveal(textOf(stream['model']))}</td>
-                <td>{textOf(stream['state'])}</td>
-                <td class="num">{isNumber(stream['attempt']) ? stream['attempt'] : ''}</td>
-                <td class="num">{isNumber(stream['bytes']) ? bytes(stream['bytes']) : ''}</td>
-                <td>{category === '' ? '' : titleOfCategory(category)}</td>
-                <td>{isText(stream['nextAt']) ? <Countdown until={Date.parse(stream['nextAt'])} /> : ''}</td>
+                <td data-label="state">{textOf(stream['state'])}</td>
+                <td class="num" data-label="attempt">
+                  {isNumber(stream['attempt']) ? stream['attempt'] : ''}
+                </td>
+                <td class="num" data-label="sent">
+                  {isNumber(stream['bytes']) ? bytes(stream['bytes']) : ''}
+                </td>
+                <td data-label="last fault">{category === '' ? '' : titleOfCategory(category)}</td>
+                <td data-label="next attempt">
+                  {isText(stream['nextAt']) ? <Countdown until={Date.parse(stream['nextAt'])} /> : ''}
+                </td>
               </tr>
             )
           })}

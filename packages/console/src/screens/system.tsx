@@ -201,11 +201,11 @@ function Boxes({
               <td>
                 <code>{shortId(textOf(box['id']))}</code>
               </td>
-              <td>{textOf(box['state'])}</td>
+              <td data-label="state">{textOf(box['state'])}</td>
               <td class="isolate">{reveal(textOf(jsonOf(box['workspace'])['path']))}</td>
-              <td>{textOf(jsonOf(box['isolation'])['level'])}</td>
+              <td data-label="isolation">{textOf(jsonOf(box['isolation'])['level'])}</td>
               {isFleet ? (
-                <td>
+                <td data-label="runner">
                   <code>{shortId(textOf(box['runnerId']))}</code>
                 </td>
               ) : null}

@@ -1,7 +1,7 @@
 /** The turn screen: state bar, conversation, thread, inspector. It shows a live session, and a bundle without a daemon. */
 import type { Session } from '@breakfall/wire'
 import type { VNode } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { stepsWith } from '../fold/search.ts'
 import type { SessionFold, TurnView } from '../fold/view.ts'
 import { Boundary, CopyButton } from '../parts/basics.tsx'
@@ -93,15 +93,16 @@ export function TurnScreen({
           <h1 class="isolate">{oneLine(session === undefined ? turn.prompt : titleOf(session), 120)}</h1>
           <span class="chip">{reveal(turn.model ?? session?.model ?? '')}</span>
           {session?.workspace == null ? null : <span class="chip">{reveal(session.workspace)}</span>}
-          <span class="spacer" />
-          {query === '' ? null : (
-            <span class="muted" role="status">
-              {hits.length === 0 ? 'not found' : `${(hit % hits.length) + 1} of ${hits.length} steps`}
-            </span>
-          )}
-          <CopyButton label="copy link" text={() => `${location.origin}/${sessionLink(sessionId, turn.id)}`} />
-          {isReadOnly ? null : <ExportButton sessionId={sessionId} />}
-          {isReadOnly || turn.endedAt === null ? null : <Undo key={turn.id} sessionId={sessionId} turnId={turn.id} />}
+          <div class="turn-actions">
+            {query === '' ? null : (
+              <span class="muted" role="status">
+                {hits.length === 0 ? 'not found' : `${(hit % hits.length) + 1} of ${hits.length} steps`}
+              </span>
+            )}
+            <CopyButton label="copy link" text={() => `${location.origin}/${sessionLink(sessionId, turn.id)}`} />
+            {isReadOnly ? null : <ExportButton sessionId={sessionId} />}
+            {isReadOnly || turn.endedAt === null ? null : <Undo key={turn.id} sessionId={sessionId} turnId={turn.id} />}
+          </div>
         </div>
         <StateBar turn={turn} session={session} isReadOnly={isReadOnly} onWhy={() => showLastScar(turn, show)} />
       </div>
@@ -195,11 +196,17 @@ type TurnKeys = {
   readonly nextHit: (by: number) => void
 }
 
-/** The page's keys arrive as events, so this screen only knows what they mean. */
-function useTurnKeys({ turn, show, unfoldAll, foldAll, nextHit }: TurnKeys): void {
-  const [at, setAt] = useState(-1)
-  useEffect(() => {
+/**
+ * The page's keys arrive as events, so this screen only knows what they mean. Keys that are pressed faster than the page is drawn
+ * all count: nothing here waits for a render.
+ */
+function useTurnKeys(keys: TurnKeys): void {
+  const latest = useRef(keys)
+  latest.current = keys
+  const at = useRef(-1)
+  useLayoutEffect(() => {
     const take = (event: Event): void => {
+      const { turn, show, unfoldAll, foldAll, nextHit } = latest.current
       if (!(event instanceof CustomEvent) || turn === undefined) return
       const name: unknown = event.detail
       if (name === 'unfold-all') unfoldAll()
@@ -207,15 +214,15 @@ function useTurnKeys({ turn, show, unfoldAll, foldAll, nextHit }: TurnKeys): voi
       if (name === 'next-hit') nextHit(1)
       if (name === 'previous-hit') nextHit(-1)
       if (name !== 'next-fault' && name !== 'previous-fault') return
-      const next = Math.max(0, Math.min(turn.scars.length - 1, at + (name === 'next-fault' ? 1 : -1)))
+      const next = Math.max(0, Math.min(turn.scars.length - 1, at.current + (name === 'next-fault' ? 1 : -1)))
       const scar = turn.scars[next]
       if (scar === undefined) return
-      setAt(next)
+      at.current = next
       show(pickOfScar(scar))
     }
     addEventListener('breakfall:turn', take)
     return () => removeEventListener('breakfall:turn', take)
-  }, [turn, at, show])
+  }, [])
 }
 
 function useTitle(turn: TurnView | undefined, session: Session | undefined): void {

@@ -19,6 +19,9 @@ export function countdown(ms: number): string {
   return `${Math.floor(seconds / 3_600)}:${two(Math.floor((seconds % 3_600) / 60))}:${two(seconds % 60)}`
 }
 
+/** "; 0:07 is left", or nothing if nothing is. */
+export const leftOf = (ms: number): string => (ms > 0 ? `; ${countdown(ms)} is left` : '')
+
 /** "just now", "2 min ago", "3 h ago", "5 days ago". */
 export function ago(ms: number): string {
   if (ms < 10_000) return 'just now'

@@ -45,3 +45,25 @@ export const textOf = async (page: Page, selector: string): Promise<string> =>
   ((await page.locator(selector).first().textContent()) ?? '').replaceAll(/\s+/g, ' ').trim()
 
 export const isLive = (page: Page): Promise<unknown> => page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
+
+/** Every step of the turn, unfolded. */
+export async function unfold(page: Page): Promise<void> {
+  await page.keyboard.press('e')
+  await page.waitForFunction(() => document.querySelector('.talk .fold-line [aria-expanded="false"]') === null)
+}
+
+/** What a person reads of the whole turn, without what changes by the second. */
+export async function readTurn(page: Page): Promise<string> {
+  await unfold(page)
+  await page.waitForSelector('.talk .md p') // before that its Markdown is still plain text
+  return page.evaluate(() =>
+    (document.querySelector('.talk')?.textContent ?? '').replaceAll(/just now|\d+ (?:s|min) ago|↓ follow/g, ''),
+  )
+}
+
+/** Presses a button that copies, and returns what it copied. */
+export async function copied(page: Page, name: string): Promise<string> {
+  await page.getByRole('button', { name }).click()
+  await page.getByText('✓ copied').first().waitFor()
+  return page.evaluate(() => navigator.clipboard.readText())
+}

@@ -1,11 +1,12 @@
 /** The door, the fleet and the turn screen on a stage: cases 3, 4, 11–13, 17, 22–24, 28, 30–32, 34–36, 43–45, 47, 66, 68. */
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
+import { eventually } from '../../../../test/kit/wait.ts'
 import { Journal } from '../kit/journal.ts'
 import { IDS, stageFleet } from '../kit/stage.ts'
 import { retryJournal, stageOne } from '../kit/stage-one.ts'
 import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
-import { browserTest, isLive, textOf } from '../kit/suite.ts'
+import { browserTest, isLive, readTurn, textOf } from '../kit/suite.ts'
 
 let fleet: StagedDaemon
 before(async () => {
@@ -72,7 +73,7 @@ browserTest(
       .evaluateAll((all) => all.map((one) => one.getAttribute('data-section')))
     assert.deepEqual(sections, ['needs', 'waiting', 'running', 'ended'])
     assert.doesNotMatch(await textOf(page, `[data-session="${IDS.unknown}"]`), /fail/i)
-    assert.match(await page.title(), /▲ 5/)
+    await page.waitForFunction(() => document.title.includes('▲ 5'))
   },
 )
 
@@ -97,7 +98,7 @@ browserTest(
     await page.keyboard.type('not today')
     await page.keyboard.press('Enter')
     await page.waitForFunction(() => document.querySelector('.state-bar input') === null)
-    const [cancelled = '', denied = ''] = posts()
+    const [cancelled = '', denied = ''] = await eventually('both are sent', () => posts().length === 2 && posts())
     assert.match(cancelled, /\/cancel /)
     assert.match(denied, /\/approve .*"decision":"deny","reason":"not today"/)
   },
@@ -182,11 +183,7 @@ browserTest(
     await page.getByRole('button', { name: 'Retry now' }).dblclick()
     await page.getByText('The turn is running, so there is nothing to resume.').first().waitFor()
     assert.equal(resumes, 1)
-    assert.equal(
-      await page.getByRole('button', { name: 'Retry now' }).getAttribute('aria-disabled'),
-      'false',
-      'usable again',
-    )
+    await page.locator('.state-bar [data-action][aria-disabled="false"]', { hasText: 'Retry now' }).waitFor() // usable again
     answers.resolve()
     const asked = await open(staged.open('/s/s2'))
     const journal = new Journal('s2', Date.now())
@@ -251,7 +248,7 @@ browserTest(
     assert.match(await textOf(page, '.state-bar .facts'), /≥ [\d,]+ in/)
     assert.equal(await textOf(page, '.diff ins'), 'three')
     assert.equal(await textOf(page, '.diff del'), 'two')
-    assert.match(await textOf(page, '.call[data-outcome="running"]'), /first line/, 'output is shown before the exit')
+    await page.locator('.call[data-outcome="running"]', { hasText: 'first line' }).waitFor() // before its exit
   },
 )
 
@@ -299,8 +296,8 @@ browserTest(
     await page.getByLabel('Next prompt').fill('and then?')
     staged.goAway()
     await page.waitForSelector('[data-connection="lost"]')
-    assert.match(await textOf(page, '.composer .said'), /no connection.*kept/i)
-    assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+    await page.locator('.composer .said', { hasText: /no connection.*kept/i }).waitFor()
+    await page.locator('button[aria-disabled="true"]', { hasText: 'Send' }).waitFor()
     staged.isAway = false
     staged.bootId = 'another'
     await isLive(page)
@@ -352,8 +349,7 @@ browserTest(
 
 browserTest('66: an exported bundle, opened without a daemon, reads like the live page', async ({ open, browser }) => {
   const live = await open(fleet.open(`/s/${IDS.finished}`), { acceptDownloads: true })
-  await live.waitForSelector('.state-bar')
-  await live.keyboard.press('e')
+  await live.waitForSelector('.state-bar[data-state="finished"]')
   const downloading = live.waitForEvent('download')
   await live.getByRole('button', { name: 'export' }).click()
   await live.getByRole('button', { name: 'Everything' }).click()
@@ -362,10 +358,7 @@ browserTest('66: an exported bundle, opened without a daemon, reads like the liv
   const file = await stranger.newPage()
   await file.goto(`${fleet.url}/#/bundle`) // without a token
   await file.setInputFiles('input[type=file]', path)
-  await file.waitForSelector('.state-bar')
-  await file.keyboard.press('e')
-  const read = (page: typeof file): Promise<string> =>
-    page.evaluate(() => (document.querySelector('.talk')?.textContent ?? '').replaceAll(/\d+ \w+ ago|just now/g, ''))
-  assert.equal(await read(file), await read(live))
+  await file.waitForSelector('.state-bar[data-state="finished"]')
+  assert.equal(await readTurn(file), await readTurn(live))
   await stranger.close()
 })

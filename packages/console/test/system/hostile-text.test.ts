@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { Journal } from '../kit/journal.ts'
 import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
-import { browserTest, isLive, textOf } from '../kit/suite.ts'
+import { browserTest, copied, isLive, textOf, unfold } from '../kit/suite.ts'
 
 const MARKUP = [
   '<img src=x onerror="alert(1)">',
@@ -82,7 +82,7 @@ browserTest(
     stage(staged)
     const page = await open(staged.open('/s/s1'))
     await page.waitForSelector('.state-bar[data-state="finished"]')
-    await page.keyboard.press('e')
+    await unfold(page)
     await page.waitForSelector('.md p')
     const talk = await textOf(page, '.talk')
     for (const text of ['<script>alert(2)</script>', '<img src=x onerror="alert(1)">', 'still here'])
@@ -122,7 +122,7 @@ browserTest(
     await page.goto(`${staged.url}/#/s/s1`)
     await page.waitForSelector('.state-bar')
     assert.match(await textOf(page, 'h1'), /⟦U\+202E⟧/)
-    assert.match(await page.title(), /⟦U\+202E⟧/)
+    await page.waitForFunction(() => document.title.includes('⟦U+202E⟧'))
     assert.match(await textOf(page, '.turn-title .chip'), /⟦U\+202E⟧/)
   },
 )
@@ -156,7 +156,7 @@ browserTest('57: events with missing, extra or wrong fields cost one line each',
     { ...base, seq: n + 6, type: 'text-delta', step: 1, attempt: 1, part: 'p1', text: 'the rest lives' },
   )
   await page.getByText('the rest lives').waitFor()
-  assert.equal(await page.locator('[data-note]').count(), 3)
+  await page.waitForFunction(() => document.querySelectorAll('[data-note]').length === 3)
 })
 
 browserTest(
@@ -180,8 +180,7 @@ browserTest(
     await page.waitForSelector('.state-bar')
     await isLive(page)
     await page.getByRole('button', { name: 'Why' }).click()
-    await page.getByRole('button', { name: 'copy curl' }).click()
-    const curl = await page.evaluate(() => navigator.clipboard.readText())
+    const curl = await copied(page, 'copy curl')
     assert.ok(curl.includes(`'/tmp/it'\\''s a token'`), curl)
     const seen = await page.evaluate(() =>
       [

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { JoinedRig } from '../../../../e2e/fleet/joined-rig.ts'
 import { openFrontDoor } from '../../../cli/src/fleet/front-door.ts'
 import { noChromium } from '../kit/chromium.ts'
-import { browserTest, isLive, textOf } from '../kit/suite.ts'
+import { browserTest, isLive, readTurn } from '../kit/suite.ts'
 
 const PATIENT = { timeout: 60_000 } // a lease has to run out first
 
@@ -26,11 +26,6 @@ const show = (page: Page, hash: string): Promise<unknown> =>
   page.evaluate((to) => {
     location.hash = to
   }, `#${hash}`)
-
-const talkOf = async (page: Page): Promise<string> => {
-  await page.keyboard.press('e')
-  return (await textOf(page, '.talk')).replaceAll(/just now|\d+ (?:s|min) ago|↓ follow/g, '')
-}
 
 browserTest(
   'a ticket of one daemon opens the page at another; when that one is killed, the page continues at the next, and System shows the whole fleet',
@@ -72,7 +67,7 @@ browserTest(
       const fresh = await page.inContext.newPage()
       await fresh.goto(`${door.url}/#/s/${id}`)
       await fresh.waitForSelector('.state-bar[data-state="finished"]')
-      assert.equal(await talkOf(page), await talkOf(fresh))
+      assert.equal(await readTurn(page), await readTurn(fresh))
       assert.deepEqual(rig.effects(), ['one'])
 
       await show(page, '/system')

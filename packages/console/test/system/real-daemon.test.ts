@@ -9,6 +9,7 @@ import { eventually, LIMIT } from '../../../../test/kit/wait.ts'
 import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
 import { launch, noChromium, openPage } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
+import { copied, readTurn, unfold } from '../kit/suite.ts'
 
 const options = { ...LIMIT, skip: noChromium }
 let browser: Browser
@@ -16,15 +17,6 @@ before(async () => {
   if (noChromium === false) browser = await launch()
 })
 after(() => browser?.close())
-
-/** What a person reads of the whole turn, without what changes by the second. */
-async function readTurn(page: Page): Promise<string> {
-  await page.keyboard.press('e')
-  return page.evaluate(() => {
-    const talk = document.querySelector('.talk')
-    return (talk?.textContent ?? '').replaceAll(/just now|\d+ s ago|\d+ min ago|↓ follow/g, '')
-  })
-}
 
 /** Where two long texts part. */
 function differs(a: string, b: string): string {
@@ -154,16 +146,15 @@ registerHooks({ resolve(name, context, next) {
       })
       await stateIs(page, 'finished')
       const scar = page.locator('.scar[data-category="model_stream_interrupted"]')
-      await page.keyboard.press('e')
+      await unfold(page)
       await scar.waitFor()
       const text = await scar.innerText()
       assert.match(text, /attempt 1/)
       assert.match(text, /model_stream_interrupted/)
       assert.equal((await scar.locator('del').count()) > 0, true, 'what was thrown away is struck out')
-      await page.getByRole('button', { name: 'copy answer' }).click()
-      const copied = await page.evaluate(() => navigator.clipboard.readText())
+      const answer = await copied(page, 'copy answer')
       const turn = await real.call('GET', `/v1/turns/${turnId}`)
-      assert.equal(copied, (turn['result'] as { text: string }).text)
+      assert.equal(answer, (turn['result'] as { text: string }).text)
       assert.deepEqual([violations, foreign], [[], []])
       await context.close()
     },
@@ -193,7 +184,7 @@ registerHooks({ resolve(name, context, next) {
         await stateIs(page, state)
         await real.kill9()
         await page.waitForSelector('[data-link="lost"]')
-        assert.equal(await page.getByRole('button', { name: 'Cancel' }).first().getAttribute('aria-disabled'), 'true')
+        await page.locator('.state-bar [data-action][aria-disabled="true"]', { hasText: 'Cancel' }).waitFor()
         real.proxy.use(plan)
         await real.up()
         assert.equal(real.url, url, 'the same address after a restart')
@@ -272,7 +263,7 @@ registerHooks({ resolve(name, context, next) {
       assert.equal(events.filter(({ type, because }) => type === 'resumed' && because === 'person').length, 1)
 
       // 20: each journalled retry is on the page, with its category
-      await page.keyboard.press('e')
+      await unfold(page)
       const retries = events.filter(({ type }) => type === 'retry')
       assert.ok(retries.length >= 4, String(retries.length))
       for (const retry of retries) {
@@ -288,6 +279,7 @@ registerHooks({ resolve(name, context, next) {
         new RegExp(`survived ${String(turn['faultsSurvived'])}\\b`),
       )
       await page.getByRole('button', { name: 'survival card' }).click()
+      await page.waitForSelector('.survival li')
       const lines = await page.locator('.survival li').allInnerTexts()
       assert.equal(
         lines.reduce((sum, line) => sum + Number.parseInt(line, 10), 0),
@@ -392,7 +384,7 @@ registerHooks({ resolve(name, context, next) {
       await page.locator('#composer').fill('a second one')
       await proxy.down()
       await page.waitForSelector('[data-connection="lost"]')
-      assert.equal(await page.getByRole('button', { name: 'Send' }).getAttribute('aria-disabled'), 'true')
+      await page.locator('button[aria-disabled="true"]', { hasText: 'Send' }).waitFor()
       proxy.setToxics([
         { type: 'latency', attributes: { latency: 400, jitter: 300 } },
         { type: 'bandwidth', attributes: { rate: 20 } },

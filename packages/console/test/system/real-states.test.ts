@@ -11,7 +11,7 @@ import { WebSocket } from 'ws'
 import { eventually } from '../../../../test/kit/wait.ts'
 import { noChromium } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
-import { browserTest, isLive, textOf } from '../kit/suite.ts'
+import { browserTest, isLive, readTurn, textOf, unfold } from '../kit/suite.ts'
 
 let real: RealDaemon
 before(async () => {
@@ -148,7 +148,7 @@ browserTest(
     const page = await open(real.open(`/s/${id}`), { acceptDownloads: true })
     await stateIs(page, 'finished')
     const call = (await real.events(id)).find(({ type }) => type === 'tool-call')
-    await page.keyboard.press('e')
+    await unfold(page)
     await page
       .getByText(/lines between/)
       .first()
@@ -187,13 +187,7 @@ browserTest('48: a tab that was frozen comes back whole', async ({ open }) => {
   await stateIs(fresh, 'finished')
   await cdp.send('Page.setWebLifecycleState', { state: 'active' })
   await stateIs(page, 'finished')
-  const read = async (one: Page): Promise<string> => {
-    await one.keyboard.press('e')
-    return one.evaluate(() =>
-      (document.querySelector('.talk')?.textContent ?? '').replaceAll(/just now|\d+ s ago|\d+ min ago|↓ follow/g, ''),
-    )
-  }
-  assert.equal(await read(page), await read(fresh))
+  assert.equal(await readTurn(page), await readTurn(fresh))
 })
 
 browserTest(
