@@ -1,8 +1,9 @@
 /** The page's entry. The ticket leaves the address before anything else happens. */
+import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { startTicking } from './clock.ts'
-import { openDoor, tryToEnter } from './link/connection.ts'
+import { link, openDoor, tryToEnter } from './link/connection.ts'
 import { takeFromAddress } from './link/token.ts'
 import { startRouting } from './route.ts'
 import { loadLater } from './text/load-later.ts'
@@ -18,3 +19,6 @@ const root = document.getElementById('app')
 if (root !== null) render(<App />, root)
 void openDoor(given)
 requestAnimationFrame(() => loadLater())
+effect(() => {
+  if (link.state.value.kind === 'open') loadLater()
+})

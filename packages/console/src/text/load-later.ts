@@ -6,11 +6,13 @@ export type Later = typeof all
 
 export const later = signal<Later | null>(null)
 
+/** Called with every connection: the daemon may have been gone the last time. */
 export function loadLater(): void {
+  if (later.peek() !== null) return
   import('./later.ts').then(
     (loaded) => {
       later.value = loaded
     },
-    () => undefined, // the daemon was gone just now: plain text stays readable, and the next load tries again
+    () => undefined, // plain text stays readable, and the next connection tries again
   )
 }
