@@ -1,6 +1,7 @@
 /** Sessions move between stores with their hashes. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { fingerprint } from '@breakfall/faults/internal'
@@ -8,7 +9,7 @@ import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
 import type { Store } from '../src/store/store.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
-import { checkStore, exportStore, importStore, migrateStore } from '../src/store-admin.ts'
+import { checkStore, exportStore, importStore, migrateStore, type StorePlace } from '../src/store-admin.ts'
 import { openDaemon } from './conformance/postgres-adapter.ts'
 import { appendOf, claimAgain, claimed, refused, TURN_ID, turnOf } from './conformance/store-kit.ts'
 
@@ -110,6 +111,58 @@ test('three imports at once bring a session once, and a wrong head is found', as
   assert.equal(await isNamed(), false)
   await database.query(`UPDATE heads SET head = '\\x00' WHERE session_id = $1`, [session.id])
   assert.equal(await isNamed(), true)
+})
+
+test('a check finds sessions without a head, events without a session and events after the end, in both stores', async (t) => {
+  const stateDir = tempFolder(t)
+  const sqlite = await openSqliteStore(join(stateDir, 'journal'))
+  const sessions = [await claimed(sqlite), await claimed(sqlite), await claimed(sqlite)]
+  for (const session of sessions) await sqlite.append(appendOf(session, 0, ['"a"', '"b"']))
+  await sqlite.close()
+  const lines: string[] = []
+  await exportStore({ stateDir }, (line) => Promise.resolve(void lines.push(line)))
+  const { url, query } = database
+  await importStore({ url }, from(lines))
+  const [headless, orphaned, longer] = sessions.map(({ id }) => id)
+  const about = async (place: StorePlace): Promise<string> => {
+    const said = (await checkStore(place)).problems.join('\n')
+    const isOurs = (line: string): boolean => / number \d/.test(line) || sessions.some(({ id }) => line.includes(id))
+    return said.split('\n').filter(isOurs).toSorted().join('\n')
+  }
+  assert.equal(await about({ url }), '')
+  assert.equal(await about({ stateDir }), '')
+
+  await query('DELETE FROM heads WHERE session_id = $1', [headless])
+  await query('DELETE FROM sessions WHERE id = $1', [orphaned])
+  await query(
+    `UPDATE heads SET last_seq = 1, head = (SELECT hash FROM events WHERE session_id = $1 AND seq = 1)
+    WHERE session_id = $1`,
+    [longer],
+  )
+  const there = await about({ url })
+  assert.match(there, new RegExp(`Events of session ${orphaned} are there, but the session is not`))
+  assert.match(there, new RegExp(`Session ${headless} has no head`))
+  assert.match(there, new RegExp(`Session ${longer} has events after its last one`))
+  assert.equal(there.split('\n').length, 3, there)
+  await query('UPDATE sessions SET deleting = true WHERE id = ANY ($1)', [[headless, longer]])
+  assert.equal((await about({ url })).split('\n').length, 1, 'what is being deleted is in order')
+
+  const db = new DatabaseSync(join(stateDir, 'journal', 'journal.db'))
+  db.exec('PRAGMA foreign_keys = ON')
+  const sid = (id: string | undefined): number =>
+    Number(db.prepare('SELECT sid FROM sessions WHERE id=?').get(id ?? '')?.['sid'])
+  db.prepare('DELETE FROM heads WHERE sid=?').run(sid(headless))
+  const lost = sid(orphaned)
+  db.prepare('DELETE FROM sessions WHERE sid=?').run(lost)
+  db.prepare(
+    'UPDATE heads SET last_seq=1, head=(SELECT min(id) FROM events WHERE key / 16777216 = sid) WHERE sid=?',
+  ).run(sid(longer))
+  db.close()
+  const here = await about({ stateDir })
+  assert.match(here, new RegExp(`Events of session number ${lost} are there`))
+  assert.match(here, new RegExp(`Session ${headless} has no head`))
+  assert.match(here, new RegExp(`Session ${longer} has events after its last one`))
+  assert.equal(here.split('\n').length, 3, here)
 })
 
 test('migrations at once wait for each other, and all of them succeed', async (t) => {

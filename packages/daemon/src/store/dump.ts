@@ -26,7 +26,16 @@ export type DumpedSession = {
 }
 
 /** Where sessions come from, oldest first, and where they go. */
-export type DumpSource = { sessions(): AsyncIterable<DumpedSession>; close(): Promise<void> }
+export type DumpSource = {
+  sessions(): AsyncIterable<DumpedSession>
+  /** Rows that `sessions` does not reach, though nothing is being deleted. */
+  strays(): AsyncIterable<Stray>
+  close(): Promise<void>
+}
+
+/** A session that cannot be opened, or events that belong to no session. */
+export type Stray = { readonly id: string; readonly what: 'no head' | 'no session' | 'events after its end' }
+
 export type DumpTarget = {
   /** The seq and the hash of its last event. Undefined if it is not there. */
   head(id: string): Promise<{ readonly lastSeq: number; readonly hash: string } | undefined>
@@ -86,12 +95,20 @@ export async function checkSessions(
       problems.push(error instanceof Error ? error.message : String(error))
     }
   }
+  for await (const { id, what } of source.strays()) problems.push(STRAYS[what](id))
   return { ...dumped, problems }
 }
 
 // ---- details, in the order they are used above ----
 
 const VERSION = 1
+
+const STRAYS: Readonly<Record<Stray['what'], (id: string) => string>> = {
+  'no head': (id) => `Session ${id} has no head: no daemon can open it. Restore it from a backup, or delete its row.`,
+  'no session': (id) => `Events of session ${id} are there, but the session is not. Restore it, or delete the events.`,
+  'events after its end': (id) =>
+    `Session ${id} has events after its last one: its next event cannot be written. Restore it, or delete those events.`,
+}
 
 function verify({ session, events }: DumpedSession): void {
   let hash = CHAIN_START

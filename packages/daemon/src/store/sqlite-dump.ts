@@ -5,11 +5,11 @@ import type { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
 import { faultNotesIn } from '../turn/seen-faults.ts'
 import { CHAIN_START } from './chain.ts'
-import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget } from './dump.ts'
+import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget, Stray } from './dump.ts'
 import { eventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
-import { lockFolder, openDatabase } from './sqlite-open.ts'
-import { Statements, textIn } from './sqlite-statements.ts'
+import { lockFolder, openDatabase, SEQS_PER_SESSION } from './sqlite-open.ts'
+import { numberIn, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import { SqliteTurns } from './sqlite-turns.ts'
 
 export function openSqliteDump(stateDir: string, { create = false } = {}): DumpSource & DumpTarget {
@@ -28,6 +28,15 @@ export function openSqliteDump(stateDir: string, { create = false } = {}): DumpS
 // ---- details ----
 
 const TURNS_MAX = 1_000_000
+
+const HEADLESS = 'SELECT id FROM sessions LEFT JOIN heads USING (sid) WHERE heads.sid IS NULL ORDER BY sid'
+
+/** Events of deleted sessions are removed in portions, also by a later start. */
+const STRAY_EVENTS = `
+SELECT e.sid, s.id FROM
+  (SELECT key / ${SEQS_PER_SESSION} AS sid, max(key % ${SEQS_PER_SESSION}) AS seq FROM events GROUP BY 1) e
+  LEFT JOIN sessions s ON s.sid = e.sid LEFT JOIN heads h ON h.sid = e.sid
+WHERE e.sid NOT IN (SELECT sid FROM removed) AND (s.sid IS NULL OR e.seq > h.last_seq) ORDER BY e.sid`
 
 class SqliteDump implements DumpSource, DumpTarget {
   readonly #db: DatabaseSync
@@ -48,6 +57,15 @@ class SqliteDump implements DumpSource, DumpTarget {
       if (session === undefined) continue
       const turns = this.#journal.listTurns(session.id, { limit: TURNS_MAX })
       yield await Promise.resolve({ session, events: this.#events(session.id), turns, keys: this.#keys(session.id) })
+    }
+  }
+
+  async *strays(): AsyncGenerator<Stray> {
+    for (const row of this.#sql.all(HEADLESS)) yield await Promise.resolve({ id: textIn(row, 'id'), what: 'no head' })
+    for (const row of this.#sql.all(STRAY_EVENTS)) {
+      const id = textOrNullIn(row, 'id')
+      if (id === null) yield { id: `number ${numberIn(row, 'sid')}`, what: 'no session' }
+      else yield { id, what: 'events after its end' }
     }
   }
 

@@ -1,9 +1,9 @@
 /** The sessions of a shared store, to be exported, checked or imported. Other daemons may run meanwhile. */
 import { faultNotesIn } from '../../turn/seen-faults.ts'
 import { EVENT_BYTES } from '../sqlite-open.ts'
-import { numberIn, textIn } from '../sqlite-statements.ts'
+import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import { CHAIN_START } from '../chain.ts'
-import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget } from '../dump.ts'
+import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget, Stray } from '../dump.ts'
 import type { KeyRow } from '../store.ts'
 import { bytea, searchable } from './append-sql.ts'
 import { Connection } from './connection.ts'
@@ -35,6 +35,19 @@ export class PostgresDump implements DumpSource, DumpTarget {
         const events = await this.#events(session.id, session.lastSeq)
         const turns = await new JournalRows(this.#pool).turns(session.id, undefined, TURNS_MAX)
         yield { session, events, turns, keys: await this.#keys(session.id) }
+      }
+      if (rows.length === 0) return
+    }
+  }
+
+  async *strays(): AsyncGenerator<Stray> {
+    for (const row of await this.#connection.query(HEADLESS)) yield { id: textIn(row, 'id'), what: 'no head' }
+    for (let after: string | null = null; ;) {
+      const rows: readonly Row[] = await this.#connection.query(STRAY_EVENTS, [after, ROWS_AT_ONCE])
+      for (const row of rows) {
+        after = textIn(row, 'id')
+        if (row['is_known'] !== true) yield { id: after, what: 'no session' }
+        else if (row['is_longer'] === true) yield { id: after, what: 'events after its end' }
       }
       if (rows.length === 0) return
     }
@@ -147,6 +160,21 @@ export class PostgresDump implements DumpSource, DumpTarget {
 const PAGE = `
 SELECT ${ROW_COLUMNS} FROM sessions s JOIN heads h ON h.session_id = s.id LEFT JOIN daemons d ON d.boot_id = h.owner
 WHERE NOT s.deleting AND ($1::uuid IS NULL OR s.id > $1) ORDER BY s.id LIMIT $2`
+
+const HEADLESS = `
+SELECT id FROM sessions s WHERE NOT deleting AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.session_id = s.id) ORDER BY id`
+
+/** Jumps from session to session in the index, instead of reading all events. */
+const STRAY_EVENTS = `
+WITH RECURSIVE found AS (
+  (SELECT session_id AS id, 1 AS nr FROM events WHERE $1::uuid IS NULL OR session_id > $1 ORDER BY session_id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.session_id FROM events e WHERE e.session_id > f.id ORDER BY e.session_id LIMIT 1), f.nr + 1
+  FROM found f WHERE f.id IS NOT NULL AND f.nr < $2
+)
+SELECT f.id, s.id IS NOT NULL AS is_known,
+  NOT s.deleting AND EXISTS (SELECT 1 FROM events e WHERE e.session_id = f.id AND e.seq > h.last_seq) AS is_longer
+FROM found f LEFT JOIN sessions s ON s.id = f.id LEFT JOIN heads h ON h.session_id = f.id WHERE f.id IS NOT NULL ORDER BY f.id`
 
 const EVENTS_OF = `
 SELECT seq, epoch, type, turn_id, body, encode(hash, 'hex') AS hash FROM events
