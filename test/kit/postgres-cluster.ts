@@ -12,7 +12,7 @@ import { eventually } from './wait.ts'
 const run = promisify(execFile)
 
 /** PostgreSQL refuses to run as root. Every system has this user. */
-const NOBODY = 65_534
+export const NOBODY = 65_534
 const asNobody = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
 
 export type Cluster = {

@@ -1,5 +1,6 @@
 /** A proxy in front of any TCP server that holds back, swallows, delays or cuts what passes. */
 import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { startTcpServer, type TcpServer } from './tcp-server.ts'
 
 /** `up` is from the client to the server, `down` the way back. `hold` keeps bytes for later, `drop` loses them. */
@@ -8,13 +9,16 @@ export type Flow = 'pass' | 'hold' | 'drop'
 export class TcpProxy implements AsyncDisposable {
   up: Flow = 'pass'
   down: Flow = 'pass'
-  delayMs = 0
+  /** How much later each piece arrives. Pieces of one connection keep their order. */
+  delayMs: number | (() => number) = 0
   /** The port behind it, for new connections. */
   target: number
   /** Cuts the connection instead of passing on the server's answer to a question that contains this. Returns whether to. */
   cutAnswerTo: ((question: string) => boolean) | undefined
   readonly #server: TcpServer
   readonly #pairs = new Set<readonly [Socket, Socket]>()
+  /** Until the last delayed piece for this socket has passed. */
+  readonly #late = new Map<Socket, Promise<void>>()
   readonly #held: { to: Socket; bytes: Buffer }[] = []
 
   static async start(port: number): Promise<TcpProxy> {
@@ -87,7 +91,13 @@ export class TcpProxy implements AsyncDisposable {
   #pass(bytes: Buffer, to: Socket, flow: Flow): void {
     if (flow === 'hold') this.#held.push({ to, bytes })
     if (flow !== 'pass') return
-    if (this.delayMs === 0) to.write(bytes)
-    else setTimeout(() => to.write(bytes), this.delayMs)
+    const before = this.#late.get(to)
+    const ms = typeof this.delayMs === 'number' ? this.delayMs : this.delayMs()
+    if (ms === 0 && before === undefined) return void to.write(bytes)
+    const passed = Promise.all([before, sleep(ms)]).then(() => {
+      if (this.#late.get(to) === passed) this.#late.delete(to)
+      to.write(bytes)
+    })
+    this.#late.set(to, passed)
   }
 }
