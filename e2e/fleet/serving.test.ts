@@ -1,19 +1,33 @@
-/** Any daemon answers: acceptance cases 1 to 4, 13, 15, 17 and 22. */
+/** Any daemon answers: acceptance cases 1 to 4, 6, 11, 13, 15, 17 and 22. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { types } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
 import { eventually } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
 import { sameEverywhere } from './agreement.ts'
 import { type FleetDaemon, FleetRig } from './rig.ts'
 
-/** The prompt is the command of the one tool call; `talk` needs no tool. */
+/** Turns of case 13 and 15 continue when these are resolved. */
+const [overload, missingKey, handedOver] = [1, 2, 3].map(() => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const gate = { isOpen: false, promise, open: () => resolve() }
+  void promise.then(() => (gate.isOpen = true))
+  return gate
+})
+assert.ok(overload !== undefined && missingKey !== undefined && handedOver !== undefined)
+
+/** The prompt is the command of the one tool call; `talk` and `brief` need no tool. */
 const rig = await shared(
   FleetRig.start((asked, request) => {
     const prompt = String(asked.messages.findLast((message) => message.role === 'user')?.content ?? '')
     if (prompt.startsWith('talk')) return { text: 'word '.repeat(200), pauseMs: 25, pieceChars: 10 }
+    if (prompt === 'pause' && !overload.isOpen) return { status: 503, headers: { 'retry-after': '2' } }
+    if (prompt === 'park' && !missingKey.isOpen) return { status: 401 }
+    if (['brief', 'pause', 'park'].includes(prompt)) return { text: 'done' }
+    if (prompt === 'hold') return { text: 'done', until: handedOver.promise }
     return inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command: prompt } }] }, { text: 'done' })(
       asked,
       request,
@@ -22,6 +36,17 @@ const rig = await shared(
 )
 const [a, b, c] = await Promise.all(['a', 'b', 'c'].map((name) => rig.daemon(name)))
 assert.ok(a !== undefined && b !== undefined && c !== undefined)
+
+const SLEEP = `sleep 60.${process.pid}` // found among all processes of the machine
+
+const isRunning = (command: string): boolean =>
+  readdirSync('/proc').some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') === `${command.replace(' ', '\0')}\0`
+    } catch {
+      return false // it ended meanwhile
+    }
+  })
 
 const inShared = { box: { workspace: rig.workspace } }
 
@@ -44,7 +69,7 @@ test('2: one key at three daemons at once makes one turn and equal receipts; ano
   const key = { 'idempotency-key': 'same' }
   const send = (daemon: FleetDaemon, prompt: string) =>
     daemon.api.call('POST', `/v1/sessions/${id}/turns`, { prompt }, key)
-  const answers = await Promise.all(Array.from({ length: 99 }, (_, i) => send([a, b, c][i % 3] ?? a, 'talk')))
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => send([a, b, c][i % 3] ?? a, 'brief')))
   assert.equal(new Set(answers.map(({ status, json }) => `${status} ${JSON.stringify(json)}`)).size, 1)
   assert.equal(answers[0]?.status, 202, JSON.stringify(answers[0]?.json))
   assert.equal((await send(b, 'other')).status, 409)
@@ -66,30 +91,50 @@ test('3: one key for a new session at two daemons makes one session', async () =
 
 test('4: a cancel at another daemon than the one that runs the turn ends the process', async () => {
   const { id } = await a.api.session(inShared)
-  const turnId = await a.api.prompt(id, 'echo $$ > pid; sleep 60')
+  const turnId = await a.api.prompt(id, `echo 1 > runs; ${SLEEP}`)
   await b.api.events(id, ({ type }) => type === 'tool-call')
-  await eventually('the command runs', () => existsSync(join(rig.workspace, 'pid')) || undefined)
+  await eventually('the command runs', () => existsSync(join(rig.workspace, 'runs')) || undefined)
+  assert.ok(isRunning(SLEEP))
   assert.equal((await c.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   const events = await sameEverywhere([a, b, c], id, turnId)
   const end = events.at(-1)
   assert.equal(end?.type === 'turn-error' && end.category, 'cancelled')
-  assert.ok(readFileSync(join(rig.workspace, 'pid'), 'utf8') !== '')
+  assert.ok(!isRunning(SLEEP), 'its process is gone when the turn has ended')
 })
 
 // A daemon that is killed here may have taken over a turn of another test: none of them counts takeovers.
 describe('side by side', { concurrency: true }, () => {
-  test('22 and 13: the owner is killed in the middle of an answer: another continues it, and a reader resumes there at its cursor', async () => {
+  test('22, 13, 11 and 6: the owner is killed in an answer, in a pause and after parking: others continue, a reader resumes at its cursor, and any daemon resumes', async () => {
     const killed = await rig.daemon('killed')
+    const started = async (prompt: string, until: string) => {
+      const { id } = await killed.api.session()
+      const turnId = await killed.api.prompt(id, prompt)
+      await killed.api.events(id, ({ type }) => type === until)
+      return { id, turnId }
+    }
+    const [paused, parked] = await Promise.all([started('pause', 'retry'), started('park', 'parked')])
     const { id } = await killed.api.session(inShared)
     const turnId = await killed.api.prompt(id, 'talk')
     const seen = await killed.api.events(id, ({ type }) => type === 'text-delta')
     await killed.program.kill('SIGKILL')
+    overload.open()
+    missingKey.open()
+    assert.equal((await c.api.call('POST', `/v1/turns/${parked.turnId}/resume`)).status, 202)
     const last = seen.at(-1)?.seq ?? 0
     const rest = await b.api.ended(id, turnId, last)
     assert.equal(rest[0]?.seq, last + 1)
     assert.ok(rest.some(({ type }) => type === 'taken-over'))
     assert.equal(rest.at(-1)?.type, 'turn-end')
     await sameEverywhere([a, b, c], id, turnId)
+    for (const turn of [paused, parked]) {
+      const events = await sameEverywhere([a, b, c], turn.id, turn.turnId)
+      assert.equal(events.at(-1)?.type, 'turn-end')
+      assert.equal(
+        types(events).includes('taken-over'),
+        turn === paused,
+        'a parked turn has no owner to be taken over from',
+      )
+    }
   })
 
   test('13: the owner is killed while a command runs: the command ran once, and its end is found', async () => {
@@ -119,19 +164,23 @@ describe('side by side', { concurrency: true }, () => {
   })
 })
 
-test('15: a daemon that is stopped hands its turns over at once, and no takeover counts', async () => {
+test('15: a daemon that is stopped hands over its 200 turns, and no takeover counts', async () => {
   const leaving = await rig.daemon('leaving')
   const turns = await Promise.all(
-    Array.from({ length: 20 }, async () => {
+    Array.from({ length: 200 }, async () => {
       const { id } = await leaving.api.session()
-      return { id, turnId: await leaving.api.prompt(id, 'talk') }
+      return { id, turnId: await leaving.api.prompt(id, 'hold') }
     }),
   )
   const { code } = await leaving.program.stop()
   assert.equal(code, 0)
-  for (const { id, turnId } of turns) {
-    const events = await b.api.ended(id, turnId)
+  handedOver.open()
+  const ended = await Promise.all(turns.map(({ id, turnId }) => b.api.ended(id, turnId)))
+  for (const events of ended) {
     assert.equal(events.at(-1)?.type, 'turn-end')
-    assert.ok(!events.some(({ type }) => type === 'taken-over'))
+    assert.deepEqual(
+      types(events).filter((type) => ['parked', 'resumed', 'taken-over'].includes(type)),
+      ['parked', 'resumed'],
+    )
   }
 })

@@ -196,27 +196,40 @@ describe('side by side', { concurrency: true }, () => {
     await slow.program.stop()
   })
 
-  test("21: a daemon whose clock is ten minutes fast, or slow, writes the fleet's time", LIMIT, async () => {
-    const loaded = { NODE_OPTIONS: `--import=${new URL('../../test/kit/skewed-clock.mjs', import.meta.url).href}` }
-    const clock = async (): Promise<number> =>
-      Number((await query('SELECT extract(epoch FROM clock_timestamp()) AS at'))[0]?.['at'])
-    await Promise.all(
-      [600_000, -600_000].map(async (skewMs) => {
-        const skewed = await rig.daemon(`skewed by ${skewMs}`, LONG, { ...loaded, SKEW_MS: String(skewMs) })
-        const from = await clock()
-        const { id } = await skewed.api.session()
-        const turnId = await skewed.api.prompt(id, 'talk')
-        const events = await sameEverywhere([a, skewed], id, turnId)
-        const to = await clock()
-        for (const { at } of events) {
-          const seconds = Date.parse(at) / 1_000
-          assert.ok(seconds > from - 60 && seconds < to + 60, `${at} is not the fleet's time`)
-        }
-        assert.ok(!types(events).includes('taken-over'))
-        await skewed.program.stop()
-      }),
-    )
-  })
+  test(
+    "21: a daemon whose clock is ten minutes fast, or slow, writes the fleet's time and keeps deadlines",
+    LIMIT,
+    async () => {
+      const loaded = { NODE_OPTIONS: `--import=${new URL('../../test/kit/skewed-clock.mjs', import.meta.url).href}` }
+      const clock = async (): Promise<number> =>
+        Number((await query('SELECT extract(epoch FROM clock_timestamp()) AS at'))[0]?.['at'])
+      await Promise.all(
+        [600_000, -600_000].map(async (skewMs) => {
+          const skewed = await rig.daemon(`skewed by ${skewMs}`, LONG, { ...loaded, SKEW_MS: String(skewMs) })
+          const from = await clock()
+          const { id } = await skewed.api.session({ policy: { deadlineMs: 300_000 } }) // less than the clocks differ
+          const turnId = await skewed.api.prompt(id, 'talk')
+          const events = await sameEverywhere([a, skewed], id, turnId)
+          assert.equal(events.at(-1)?.type, 'turn-end')
+          const to = await clock()
+          for (const { at } of events) {
+            const seconds = Date.parse(at) / 1_000
+            assert.ok(seconds > from - 60 && seconds < to + 60, `${at} is not the fleet's time`)
+          }
+          assert.ok(!types(events).includes('taken-over'))
+          const short = await skewed.api.session({ ...inShared, policy: { deadlineMs: 1_500 } })
+          const late = await skewed.api.prompt(short.id, `late${skewMs}`)
+          const end = (await sameEverywhere([a, skewed], short.id, late)).at(-1)
+          assert.equal(
+            end?.type === 'turn-error' && end.category,
+            'deadline_exceeded',
+            'its deadline passes as it should',
+          )
+          await skewed.program.stop()
+        }),
+      )
+    },
+  )
 
   test(
     '28: behind PgBouncer in transaction mode, daemons serve, cancel and take over as usual',
