@@ -121,7 +121,7 @@ test('a check finds sessions without a head, events without a session and events
   await sqlite.close()
   const lines: string[] = []
   await exportStore({ stateDir }, (line) => Promise.resolve(void lines.push(line)))
-  const { url, query } = database
+  const { url } = database
   await importStore({ url }, from(lines))
   const [headless, orphaned, longer] = sessions.map(({ id }) => id)
   const about = async (place: StorePlace): Promise<string> => {
@@ -132,9 +132,9 @@ test('a check finds sessions without a head, events without a session and events
   assert.equal(await about({ url }), '')
   assert.equal(await about({ stateDir }), '')
 
-  await query('DELETE FROM heads WHERE session_id = $1', [headless])
-  await query('DELETE FROM sessions WHERE id = $1', [orphaned])
-  await query(
+  await database.query('DELETE FROM heads WHERE session_id = $1', [headless])
+  await database.query('DELETE FROM sessions WHERE id = $1', [orphaned])
+  await database.query(
     `UPDATE heads SET last_seq = 1, head = (SELECT hash FROM events WHERE session_id = $1 AND seq = 1)
     WHERE session_id = $1`,
     [longer],
@@ -144,7 +144,7 @@ test('a check finds sessions without a head, events without a session and events
   assert.match(there, new RegExp(`Session ${headless} has no head`))
   assert.match(there, new RegExp(`Session ${longer} has events after its last one`))
   assert.equal(there.split('\n').length, 3, there)
-  await query('UPDATE sessions SET deleting = true WHERE id = ANY ($1)', [[headless, longer]])
+  await database.query('UPDATE sessions SET deleting = true WHERE id = ANY ($1)', [[headless, longer]])
   assert.equal((await about({ url })).split('\n').length, 1, 'what is being deleted is in order')
 
   const db = new DatabaseSync(join(stateDir, 'journal', 'journal.db'))
