@@ -6,6 +6,9 @@ import {
   type BoxCreate,
   boxListSchema,
   boxOwnerSchema,
+  type BoxPort,
+  boxPortListSchema,
+  boxPortSchema,
   boxSchema,
   type Checkpoint,
   type CheckpointCreate,
@@ -78,6 +81,10 @@ export type RunnerClient = {
   stopBox(id: string, o?: IfIdle): Promise<Box>
   removeBox(id: string, o?: IfIdle): Promise<void>
   listProcesses(boxId: string, o?: Cancellable): Promise<readonly BoxProcess[]>
+  /** Opens a port of a box on the loopback of the runner's machine. Idempotent. Refused without `--allow-ports`. */
+  openPort(boxId: string, port: number, o?: Cancellable): Promise<BoxPort>
+  listPorts(boxId: string, o?: Cancellable): Promise<readonly BoxPort[]>
+  closePort(boxId: string, port: number, o?: Cancellable): Promise<void>
   /** Idempotent by `execId`. A background process is answered when it is ready, over, or its time is up. */
   startExec(boxId: string, request: ExecRequest, o?: Cancellable): Promise<Exec>
   getExec(boxId: string, execId: string, o?: Cancellable): Promise<Exec>
@@ -169,7 +176,10 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
     signal: o.signal,
     headers: o.ifMatch === undefined ? {} : { 'if-match': o.ifMatch },
   })
-  const nothing = async (name: 'removeBox' | 'deleteFile' | 'removeCheckpoint', call: CallOptions): Promise<void> => {
+  const nothing = async (
+    name: 'removeBox' | 'deleteFile' | 'removeCheckpoint' | 'closePort',
+    call: CallOptions,
+  ): Promise<void> => {
     await http.bytes(name, await http.send(name, call), call)
   }
   return {
@@ -190,6 +200,9 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
     stopBox: (id, o) => http.json('stopBox', boxSchema, { ...box(id, o), ...onlyIfIdle(o) }),
     removeBox: (id, o) => nothing('removeBox', { ...box(id, o), ...onlyIfIdle(o) }),
     listProcesses: async (id, o) => (await http.json('listProcesses', processListSchema, box(id, o))).processes,
+    openPort: (id, port, o) => http.json('openPort', boxPortSchema, { ...box(id, o), json: { port } }),
+    listPorts: async (id, o) => (await http.json('listPorts', boxPortListSchema, box(id, o))).ports,
+    closePort: (id, port, o) => nothing('closePort', { params: { id, port: String(port) }, signal: o?.signal }),
     startExec: (id, request, o) => {
       const headersMs = (options.headersMs ?? HEADERS_MS) + readyMsOf(request)
       return http.json('startExec', execSchema, { ...box(id, o), json: request, headersMs })

@@ -17,7 +17,11 @@ const curl = findProgram('curl', '/usr/bin:/bin')
 const perl = findProgram('perl', '/usr/bin:/bin')
 const missing = (curl === null && 'curl is not installed') || (perl === null && 'perl is not installed')
 const skip = withoutBwrap || missing
+const withoutNode = findProgram('node', '/usr/bin') === null && 'node is not in /usr/bin, so boxes do not have it'
 const withoutNpm = findProgram('npm', '/usr/bin') === null && 'npm is not in /usr/bin, so boxes do not have it'
+
+/** Of the machine that the runner is on. */
+const OWN_ADDRESS = '203.0.113.200'
 
 const TLS = new URL('../../../faults/test/tls/', import.meta.url)
 
@@ -73,6 +77,7 @@ async function internetOf(t: TestContext): Promise<{
       'silent.example': [['203.0.113.3']],
       'loops.example': [['127.0.0.1']],
       'meta.example': [['169.254.169.254', '10.0.0.1', '::ffff:127.0.0.1']],
+      'self.example': [[OWN_ADDRESS]],
       'rebinds.example': [['203.0.113.1'], ['127.0.0.1']],
     },
     ports: {
@@ -113,7 +118,7 @@ const ALLOW = [
   '*.wild.example',
   'git.example:22',
   'patient.example:22',
-  ...['resets', 'silent', 'loops', 'meta', 'rebinds'].map((name) => `${name}.example`),
+  ...['resets', 'silent', 'loops', 'meta', 'self', 'rebinds'].map((name) => `${name}.example`),
 ]
 
 async function runnerWith(t: TestContext): Promise<{ runner: TestRunner; seen: string[] }> {
@@ -126,7 +131,7 @@ async function runnerWith(t: TestContext): Promise<{ runner: TestRunner; seen: s
         return Promise.resolve((answers.length > 1 ? answers.shift() : answers[0]) ?? [])
       },
       connect: (address, to) => net.connect({ host: '127.0.0.1', port: ports[`${address} ${to}`] ?? 1 }),
-      own: () => ['203.0.113.200'],
+      own: () => [OWN_ADDRESS],
     },
   })
   return { runner, seen }
@@ -199,7 +204,7 @@ describe('a box with a list of names', { skip }, async () => {
     await runner.box({ id: 'b1', network: { allow: ALLOW } })
     const because = async (name: string): Promise<string | undefined> =>
       (await view(runner)).denied.findLast((entry) => entry.name === name)?.because
-    for (const name of ['loops.example', 'meta.example']) {
+    for (const name of ['loops.example', 'meta.example', 'self.example']) {
       assert.match((await runner.run('b1', fetchOf(`https://${name}/`))).stdout, /failed/)
       assert.equal(await because(name), 'private_address')
     }
@@ -255,6 +260,25 @@ describe('a box with a list of names', { skip }, async () => {
     const request = 'GET /half HTTP/1.1\r\nHost: packages.example.org\r\n\r\n'
     assert.match(await half('packages.example.org', 80, request), /^HTTP\/1\.1 200[^]*hello/)
   })
+
+  test(
+    'checks the name in a ClientHello that arrives in pieces, and cuts one without a name',
+    { skip: withoutNode },
+    async (t) => {
+      const { runner, seen } = await runnerWith(t)
+      await runner.box({ id: 'b1', network: { allow: ALLOW } })
+      const secure = async (name: string): Promise<string> =>
+        (await runner.run('b1', { command: ['/usr/bin/node', '-e', SPLIT_HELLO, name] })).stdout
+      assert.match(await secure('packages.example.org'), /^HTTP\/1\.1 200[^]*hello/)
+      for (const name of ['', 'evil.example']) assert.equal(await secure(name), 'cut\n', name)
+      assert.equal(seen.length, 1)
+      const { denied } = await view(runner)
+      assert.deepEqual(
+        denied.map(({ name, because }) => `${name} ${because}`),
+        ['packages.example.org other_name', 'evil.example other_name'],
+      )
+    },
+  )
 
   test('is changed while it runs, by its owner; other boxes have no list; and a bad list is refused', async (t) => {
     const { runner } = await runnerWith(t)
@@ -322,6 +346,20 @@ const BY_PROGRAM: Readonly<Record<string, string>> = {
   '/usr/bin/node': `/usr/bin/node -e "fetch('http://packages.example.org/node').then((r) => r.text()).then(console.log)"`,
   '/usr/bin/git': 'git -c http.sslVerify=false ls-remote https://packages.example.org/git',
 }
+
+/** TLS to packages.example.org that asks for another name, or for none; its first bytes leave in pieces. */
+const SPLIT_HELLO = `const servername = process.argv[1]
+const raw = require('net').connect(443, 'packages.example.org').setNoDelay()
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+const send = async (bytes) => { for (let i = 0; i < bytes.length; i += 50) { raw.write(bytes.subarray(i, i + 50)); await wait(1) } }
+const half = new (require('stream').Duplex)({ read() {}, write: (bytes, _, done) => void send(bytes).then(() => done()) })
+let isUp = false
+raw.on('data', (bytes) => half.push(bytes)).on('error', () => {}).on('close', () => { if (!isUp) console.log('cut'); process.exit() })
+const tls = require('tls').connect({ socket: half, servername, rejectUnauthorized: false }, () => {
+  isUp = true
+  tls.write('GET / HTTP/1.1\\r\\nHost: packages.example.org\\r\\nConnection: close\\r\\n\\r\\n')
+})
+tls.on('error', () => {}).pipe(process.stdout)`
 
 /** Sends a text, and prints what comes back until the peer is silent for a moment after its last word or ends. */
 const programOf = (then: string): string =>

@@ -63,8 +63,9 @@ describe('a port of a box on the host', { skip }, () => {
         )
         assert.deepEqual((await ports('POST', '', { port: 3000 })).json, { port, url })
         assert.deepEqual((await ports('GET')).json, { ports: [{ port, url }] })
-        const second = (await ports('POST', '', { port: 3001 })).json as { url: string }
-        assert.equal((await ports('DELETE', '/3001')).status, 204)
+        const second = await runner.client.openPort('b1', 3001)
+        assert.deepEqual(await runner.client.listPorts('b1'), [{ port, url }, second])
+        await runner.client.closePort('b1', 3001)
         assert.equal(await ask(second.url, ''), 'ECONNREFUSED')
         assert.deepEqual([(await ports('DELETE', '/3001')).status, (await ports('DELETE', '/x')).status], [404, 404])
         assert.equal((await ports('POST', '', { port: 0 })).status, 400)
