@@ -148,7 +148,8 @@ class ResponseSink implements RelaySink {
   }
 
   write(chunk: string | Buffer): boolean {
-    this.#body?.enqueue(typeof chunk === 'string' ? new TextEncoder().encode(chunk) : chunk)
+    // Each chunk has its own memory, as with `fetch`: a reader may look at all of it, or transfer it.
+    this.#body?.enqueue(typeof chunk === 'string' ? new TextEncoder().encode(chunk) : new Uint8Array(chunk))
     return (this.#body?.desiredSize ?? 1) > 0
   }
 

@@ -127,6 +127,19 @@ test('an abort before the headers rejects as fetch does', async (t) => {
   await model.untilAbandoned(1)
 })
 
+test('each chunk of the body has its own memory, as with fetch', async (t) => {
+  const words = Array.from({ length: 200 }, (_, index) => text(` word${index}`))
+  const model = await started(t, [[head(), [role, ...words, finish('stop'), done].join(''), lastChunk]])
+  const body = JSON.stringify({ model: 'fake-1', messages: MESSAGES, stream: true })
+  const res = await resilientFetch(OPTIONS)(`${model.url}/chat/completions`, { method: 'POST', body })
+  const chunks = await Array.fromAsync(res.body ?? [])
+  assert.ok(chunks.some(({ length }) => length > 4_096))
+  for (const chunk of chunks) {
+    assert.equal(Object.getPrototypeOf(chunk), Uint8Array.prototype)
+    assert.equal(chunk.buffer.byteLength, chunk.length)
+  }
+})
+
 test('other calls go to the plain fetch', async (t) => {
   const model = await started(t, [json(200, { object: 'list', data: [{ id: 'm' }] })])
   const list = await openai(model.url).models.list()
