@@ -46,6 +46,8 @@ export class StagedDaemon implements AsyncDisposable {
   counts: Json = {}
   bootId: string = randomUUID()
   journal = 'j1'
+  /** The one token that it accepts. */
+  token = TOKEN
   beats = true
   /** True: this stage sends events that no daemon would send. */
   isWild = false
@@ -62,7 +64,7 @@ export class StagedDaemon implements AsyncDisposable {
     this.#server = createServer((req, res) => void this.#serve(req, res))
     this.#server.on('upgrade', (req, socket, head) => {
       if (this.isAway) return void socket.destroy()
-      if (!(req.headers['sec-websocket-protocol'] ?? '').includes(TOKEN)) {
+      if (!(req.headers['sec-websocket-protocol'] ?? '').includes(this.token)) {
         socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n')
         return
       }
@@ -198,7 +200,7 @@ export class StagedDaemon implements AsyncDisposable {
     const key = req.headers['idempotency-key']
     this.requests.push({ method, path: pathname + url.search, body, key: typeof key === 'string' ? key : undefined })
     const isOpen = pathname === '/v1/health' || pathname === '/v1/console/tokens'
-    if (!isOpen && req.headers.authorization !== `Bearer ${TOKEN}`)
+    if (!isOpen && req.headers.authorization !== `Bearer ${this.token}`)
       return reply(res, { status: 401, json: { category: 'unauthorized', error: 'No.' } })
     const answer = this.handle({ method, url, body, headers: req.headers }) ?? this.#usual(method, pathname, url)
     if (answer.text === undefined) this.#note(answerDrift(method, pathname, answer.status ?? 200, answer.json))

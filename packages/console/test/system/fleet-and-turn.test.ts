@@ -276,7 +276,7 @@ browserTest(
 )
 
 browserTest(
-  '43–45: away, it keeps what was typed and says why nothing can be done; a prompt sent again has the same key; another journal is shown from the start',
+  '43–45: away, it keeps what was typed and says why nothing can be done; a prompt sent again has the same key; another journal is shown from the start; a missing event and another token are asked for',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stageOne(
@@ -328,6 +328,16 @@ browserTest(
     await page.getByText('the missing one').first().waitFor()
     await page.getByText('Whole.').first().waitFor()
     assert.equal(staged.subscribed.at(-1), `j2-${known}`)
+
+    // A token that is no longer accepted is asked for, and the page continues where it was.
+    staged.token = 'another-token'
+    staged.drop()
+    await page.getByLabel('Token').waitFor()
+    assert.match(await textOf(page, '[role=alert]'), /did not accept this token/)
+    await page.getByLabel('Token').fill('another-token')
+    await page.getByRole('button', { name: 'Open' }).click()
+    await isLive(page)
+    await page.getByText('the missing one').first().waitFor()
   },
 )
 
