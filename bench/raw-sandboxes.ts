@@ -79,7 +79,7 @@ const DOOR = 'echo ready; read -r go; exec true'
 
 const ownsUsers = (pid: number): boolean => readlinkSync(`/proc/${pid}/ns/user`) !== readlinkSync('/proc/self/ns/user')
 
-/** A shell that answers each word with one line. Descriptor 9 has the arguments of bubblewrap, opened anew for each. */
+/** A shell that answers each word with one line. Descriptor 9 has the arguments of bubblewrap, opened again for each. */
 class Shell {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>
   readonly #lines: AsyncIterator<string>

@@ -5,7 +5,7 @@
  * ended a moment ago, and the commands that live never get more than their box's limit.
  *
  * I1  A process is counted only if this runner ended it or saw it end. A command that never collects its own children gains nothing.
- * I2  At most `max` are counted, so a machine on which nobody collects them does not run out of process ids.
+ * I2  At most `max` are counted, so a machine whose PID 1 never collects them does not run out of process ids.
  */
 import type { Proven } from '../exec/process-table.ts'
 

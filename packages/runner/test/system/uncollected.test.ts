@@ -1,6 +1,6 @@
 /**
  * A machine whose PID 1 never collects ended processes, which is a slow one taken to the extreme: here the runner itself is PID 1 of
- * its own process namespace, as in a container without an init. Every ended process counts against the limit of its box for ever.
+ * its own process namespace, as in a container without an init. Every ended process counts against the limit of its box forever.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const COMMANDS = 30
 const ALONE = ['sh', '-c', 'unshare --pid --fork --mount-proc --kill-child "$@" & trap "kill -9 $!" TERM; wait', 'sh']
 const file = { after: (clean: () => unknown) => after(async () => void (await clean())) }
 
-describe('where nobody collects ended processes', { skip: withoutRoot || withoutBwrap }, async () => {
+describe('on a machine whose PID 1 collects no ended processes', { skip: withoutRoot || withoutBwrap }, async () => {
   const flags = ['--allow-isolation', 'process']
   const runner = await asProgram(file, join(tempFolder(file), 'state'), flags, {}, {}, process.env, ALONE)
 
