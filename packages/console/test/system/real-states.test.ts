@@ -1,17 +1,19 @@
-/** One real daemon in many states: cases 6, 7, 14, 25, 26, 33, 38, 48, 52, 67, 70. */
+/** One real daemon in many states: cases 6, 7, 14, 25–27, 33, 38, 48, 50, 52, 67, 68, 70. */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, afterEach, before } from 'node:test'
+import { promisify } from 'node:util'
 import { SESSION_FILTERS } from '@breakfall/wire'
 import type { Page } from 'playwright-core'
 import { WebSocket } from 'ws'
 import { eventually } from '../../../../test/kit/wait.ts'
 import { noChromium } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
-import { browserTest, isLive, readTurn, textOf, unfold } from '../kit/suite.ts'
+import { browserTest, copied, isLive, readTurn, textOf, unfold } from '../kit/suite.ts'
 
 let real: RealDaemon
 before(async () => {
@@ -96,11 +98,11 @@ browserTest('6, 7: another origin frames nothing, reads nothing and opens no soc
 })
 
 browserTest(
-  '26: parked by a key, it says what to change; resumed too early it is parked again, and can be resumed again',
+  '26, 68: parked by a key, it says what to change; resumed too early it is parked again; the copied curl resumes it, too',
   async ({ open }) => {
     real.proxy.use('rate=1,faults=status:401')
     const { id, turnId } = await start('with a bad key')
-    const page = await open(real.open(`/s/${id}`))
+    const page = await open(real.open(`/s/${id}`), { permissions: ['clipboard-read', 'clipboard-write'] })
     await stateIs(page, 'needs')
     assert.match(await textOf(page, '.state-bar'), /key/i)
     const parks = async (): Promise<number> => (await real.events(id)).filter(({ type }) => type === 'parked').length
@@ -110,11 +112,58 @@ browserTest(
     await stateIs(page, 'needs')
     assert.equal(await parks(), 2)
     real.proxy.use('none')
-    await page.locator('[data-action="resume"][aria-disabled="false"]').click()
+    await page.waitForSelector('[data-action="resume"][aria-disabled="false"]')
+    await page.locator('.state-bar').getByRole('button', { name: 'Why' }).click()
+    await promisify(execFile)('sh', ['-c', await copied(page, 'copy curl')]) // 68: does what the button would do
     await stateIs(page, 'finished')
     assert.equal((await real.call('GET', `/v1/turns/${turnId}`))['state'], 'finished')
+    const resumed = (await real.events(id)).filter(({ type }) => type === 'resumed')
+    assert.deepEqual(
+      resumed.map(({ because }) => because),
+      ['person', 'person'],
+    )
   },
 )
+
+browserTest(
+  '27: cancelled in a tool, in backoff or parked, the button is pending at once, and the turn ends by the user',
+  async ({ open }) => {
+    const page = await open(real.open())
+    for (const [plan, model, state] of [
+      ['none', 'rehearsal/slow', '.call[data-outcome="running"] pre.output'],
+      ['rate=1,faults=status:429:retryAfter=60s', 'rehearsal/steps-3', '.state-bar[data-state="retrying"]'],
+      ['rate=1,faults=status:401', 'rehearsal/steps-3', '.state-bar[data-state="needs"]'],
+    ] as const) {
+      real.proxy.use(plan)
+      const { id, turnId } = await start('to be cancelled', { model })
+      await show(page, `/s/${id}`)
+      await page.waitForSelector(state)
+      await page.locator('.state-bar').getByRole('button', { name: 'Cancel' }).click()
+      await page.evaluate(() => {
+        Reflect.set(globalThis, 'wasPending', false)
+        new MutationObserver(() => {
+          if (document.querySelector('.state-bar [aria-disabled="true"]') !== null)
+            Reflect.set(globalThis, 'wasPending', true)
+        }).observe(document.body, { subtree: true, attributes: true, childList: true })
+      })
+      await page.getByRole('button', { name: 'Yes, cancel it' }).click()
+      await stateIs(page, 'cancelled')
+      assert.equal(await page.evaluate(() => Reflect.get(globalThis, 'wasPending')), true)
+      const turn = await real.call('GET', `/v1/turns/${turnId}`)
+      assert.deepEqual([turn['state'], (turn['fault'] as { actor: string }).actor], ['cancelled', 'user'])
+    }
+  },
+)
+
+browserTest('50: with eight tabs open the ninth loads', async ({ open }) => {
+  const first = await open(real.open())
+  await isLive(first)
+  for (let tab = 2; tab <= 9; tab += 1) {
+    const next = await first.inContext.newPage()
+    await next.goto(`${real.url}/#/`)
+    await isLive(next)
+  }
+})
 
 browserTest(
   '25, 33: a turn parked because its model is down continues automatically once the model is up; a prompt queued meanwhile runs next',
