@@ -33,6 +33,7 @@ const { version } = manifest
 const ANSWER_GRACE_MS = 250 // streams were closed before; any other response takes milliseconds
 
 export type Daemon = {
+  /** Where a program on this machine calls it. */
   readonly url: string
   readonly pid: number
   readonly tokenFile: string
@@ -114,10 +115,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       onAnswer: (answer) => metrics.request(answer),
       onFault: (fault, call) => logFault(log, fault, call),
     })
-    const { url, port } = await listen(service, options)
+    const { url, localUrl, port } = await listen(service, options)
     try {
       if (options.isMomentary !== true) {
-        writeDaemonFile(stateDir, { url, tokenFile, ...options.fileFields })
+        writeDaemonFile(stateDir, { url: localUrl, tokenFile, ...options.fileFields })
         if (options.keepPort !== false) notePort(stateDir, port)
       }
     } catch (error) {
@@ -149,7 +150,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       rmSync(join(stateDir, 'daemon.json'), { force: true })
     }
     return {
-      url,
+      url: localUrl,
       pid: process.pid,
       tokenFile,
       token,

@@ -1,14 +1,14 @@
 /** The port of the last daemon of this state folder. An open page knows its daemon by it, so the next daemon tries it first. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { HttpServer } from '@breakfall/wire/node'
+import type { Bound, HttpServer } from '@breakfall/wire/node'
 
 /** Listens on the last port, or on a free one if another program has it by now. */
 export async function listenAsBefore(
   server: Pick<HttpServer, 'listen'>,
   stateDir: string,
   host: string | undefined,
-): Promise<{ readonly url: string; readonly port: number }> {
+): Promise<Bound> {
   const last = lastPort(stateDir)
   if (last === undefined) return server.listen(0, host)
   return server.listen(last, host).catch((error: NodeJS.ErrnoException) => {

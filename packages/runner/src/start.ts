@@ -105,12 +105,19 @@ async function serve(
     },
     onAnswer: ({ route, status, ms }) => metrics.answered(route, status, ms),
   })
-  const { url } = await service.listen(options.port ?? 0, options.host ?? '127.0.0.1')
+  const { url, localUrl } = await service.listen(options.port ?? 0, options.host ?? '127.0.0.1')
   const sweeper = setInterval(() => sweepAll(boxes, host, onProblem), RUNNER_DEFAULTS.sweepMs)
   sweeper.unref()
   const { runnerId, bootId, version } = identity
   try {
-    announce(stateDir, { url, runnerId, pid: process.pid, startTime: startTimeOf(process.pid), bootId, version })
+    announce(stateDir, {
+      url: localUrl,
+      runnerId,
+      pid: process.pid,
+      startTime: startTimeOf(process.pid),
+      bootId,
+      version,
+    })
   } catch (error) {
     // A full disk must not keep it from serving: removing a box makes room. The parent process knows the address anyway.
     withdraw(stateDir)

@@ -96,6 +96,18 @@ async function problem(response: Response): Promise<Record<string, unknown>> {
   return json
 }
 
+test('a server that binds every address is called at loopback: a wildcard is no name of a host', async () => {
+  const everywhere = createService({ routes, boundary: 'daemon', authorize: () => undefined })
+  const bound = await everywhere.listen(0, '0.0.0.0')
+  try {
+    assert.equal(bound.url, `http://0.0.0.0:${bound.port}`)
+    assert.equal(bound.localUrl, `http://127.0.0.1:${bound.port}`)
+    assert.equal((await fetch(`${bound.localUrl}/open`)).status, 200)
+  } finally {
+    await everywhere.close({ graceMs: 0 })
+  }
+})
+
 test('an open route needs no token, any other answers 401 without saying whether it exists', async () => {
   assert.equal((await fetch(url + '/open')).status, 200)
   for (const path of ['/things/1', '/nowhere']) {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DaemonAddress, DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
+import { DAEMON_HEADER } from '@breakfall/wire'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
 import { version } from '../process/version.ts'
@@ -110,11 +111,23 @@ export async function healthAt(url: string): Promise<{ readonly version: string 
       cause,
     })
   }
+  const isRefused = response.status === 401 || response.status === 403
+  if (isRefused && response.headers.has(DAEMON_HEADER)) throw refused(url, response.status)
   const notJson = (): undefined => undefined // another program's page
   const body: unknown = await response.json().catch(notJson)
   const isHealth = typeof body === 'object' && body !== null && 'version' in body && typeof body.version === 'string'
   return response.ok && isHealth && typeof body.version === 'string' ? { version: body.version } : 'not a daemon'
 }
+
+/** It is running, whatever it says. */
+const refused = (url: string, status: number): Fault =>
+  new Fault('forbidden', {
+    message: {
+      happened: `The daemon at ${url} is running, but refuses requests under that name (HTTP ${status}).`,
+      action: 'Nothing was sent to it.',
+      advice: 'Call it at its own address, or restart it with --allow-host and that name.',
+    },
+  })
 
 const otherVersion = (url: string, theirs: string, advice: string): Fault =>
   new Fault('invalid_request', {

@@ -43,8 +43,17 @@ export type CloseOptions = {
   readonly lingerMs?: number | undefined
 }
 
+export type Bound = {
+  /** The bound address. A wildcard is an address to listen on, and none to call. */
+  readonly url: string
+  /** Where a program on this machine calls it. */
+  readonly localUrl: string
+  readonly port: number
+  readonly host: string
+}
+
 export type HttpServer = {
-  listen(port: number, host?: string): Promise<{ url: string; port: number; host: string }>
+  listen(port: number, host?: string): Promise<Bound>
   /** Stops accepting, waits for requests under way, then cuts the remaining connections. */
   close(options: CloseOptions): Promise<void>
 }
@@ -137,7 +146,9 @@ function refuseUnreadable(
   socket.end(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
 }
 
-function listen(server: Server, port: number, host: string): Promise<{ url: string; port: number; host: string }> {
+const LOOPBACK_OF: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
+
+function listen(server: Server, port: number, host: string): Promise<Bound> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ port, host }, () => {
@@ -145,7 +156,12 @@ function listen(server: Server, port: number, host: string): Promise<{ url: stri
       const bound = server.address()
       if (bound === null || typeof bound === 'string') return reject(new Error('the server has no TCP address'))
       const shown = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
-      return resolve({ url: `http://${shown}:${bound.port}`, port: bound.port, host: bound.address })
+      return resolve({
+        url: `http://${shown}:${bound.port}`,
+        localUrl: `http://${LOOPBACK_OF[bound.address] ?? shown}:${bound.port}`,
+        port: bound.port,
+        host: bound.address,
+      })
     })
   })
 }

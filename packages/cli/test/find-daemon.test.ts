@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { isFault } from '@breakfall/faults'
+import { DAEMON_HEADER } from '@breakfall/wire'
+import { createHttpServer } from '@breakfall/wire/node'
+import { findDaemon } from '../src/daemon/find.ts'
+
+const stateDir = mkdtempSync(join(tmpdir(), 'breakfall-find-'))
+after(() => rmSync(stateDir, { recursive: true, force: true }))
+
+/** A server that refuses every request, and a `daemon.json` that names it. */
+async function refusing(headers: Readonly<Record<string, string>>): Promise<AsyncDisposable> {
+  const server = createHttpServer({
+    handle: async (_, res) => {
+      res.writeHead(403, { ...headers }).end('{}')
+    },
+  })
+  const { localUrl: url } = await server.listen(0)
+  writeFileSync(
+    join(stateDir, 'daemon.json'),
+    JSON.stringify({ url, pid: process.pid, tokenFile: join(stateDir, 't') }),
+  )
+  return { [Symbol.asyncDispose]: () => server.close({ graceMs: 0 }) }
+}
+
+test('a daemon that refuses the request is running: the fault says so', async () => {
+  await using _ = await refusing({ [DAEMON_HEADER]: 'a' })
+  await assert.rejects(
+    findDaemon({ daemon: { kind: 'local' }, stateDir }),
+    (error) => isFault(error) && error.category === 'forbidden' && /is running, but refuses/.test(error.error),
+  )
+})
+
+test('another program at the address of a stale daemon.json is no daemon', async () => {
+  await using _ = await refusing({})
+  assert.equal(await findDaemon({ daemon: { kind: 'local' }, stateDir }), undefined)
+})
