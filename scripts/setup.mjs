@@ -2,6 +2,7 @@
  * Prepares the checkout on a machine that has only Node 20+ and npm. Plain JavaScript, because an old Node runs it.
  *
  * I1  If there is nothing to do, it starts no process and uses no network: it compares one stamp file with the lock file.
+ *     It never reinstalls what somebody installed with npm and what satisfies the lock file.
  * I2  It changes nothing outside the checkout, except through `apt` if the caller asks for it, as root, on Debian.
  * I3  Each problem is reported in one plain sentence. Only what the caller cannot do without is an error.
  */
@@ -10,6 +11,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { installedIn } from './installed.mjs'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
@@ -35,19 +37,20 @@ const stampFile = join(modules, '.breakfall-setup.json')
  * `dev: false` leaves out what only tests and benchmarks need, which keeps the first `npm start` short.
  */
 export function setUp({ dev }) {
-  const stamp = readStamp()
-  const lock = createHash('sha256')
-    .update(readFileSync(join(root, 'package-lock.json')))
-    .digest('hex')
-  const installed = stamp.lock === lock && (stamp.dev || !dev)
-  const all = dev || stamp.dev === true // a developer who pulled a new lock file keeps the tools
-  if (!installed) {
+  const { lock, isStamped, isInstalled, hasTools } = whatIsThere(dev)
+  const all = dev || hasTools // a developer who pulled a new lock file keeps the tools
+  if (!isInstalled) {
     say(`installing ${all ? 'packages' : 'run-time packages'} (npm ci${all ? '' : ' --omit=dev'})`)
     npm(['ci', ...QUIET, ...(all ? [] : ['--omit=dev'])], 'npm ci failed, so nothing can run')
   }
   const node = nodeFor()
-  if (!installed) writeFileSync(stampFile, JSON.stringify({ lock, dev: all }))
+  if (!isStamped) writeStamp({ lock, dev: all })
   return node
+}
+
+/** Whether the program can start now: `setUp` would install and download nothing. */
+export function isSetUp() {
+  return whatIsThere(false).isInstalled && (isOwnNodeUsed() || existsSync(pinnedNode()))
 }
 
 /** If this Node is too old, runs `script` again under the checkout's Node and exits with its exit code. */
@@ -100,11 +103,38 @@ export function say(line) {
 
 // ---- details, in the order they are used above ----
 
+/** Without a stamp, as after somebody's own `npm ci`, it compares what npm installed with the lock file. */
+function whatIsThere(dev) {
+  const stamp = readStamp()
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex')
+  if (stamp.lock === lock && (stamp.dev || !dev))
+    return { lock, isStamped: true, isInstalled: true, hasTools: stamp.dev === true }
+  const found = installedIn(root)
+  const isInstalled = dev ? found.dev : found.runTime
+  return {
+    lock,
+    isStamped: false,
+    isInstalled,
+    hasTools: isInstalled ? found.dev : found.someDev || stamp.dev === true,
+  }
+}
+
 function readStamp() {
   try {
     return JSON.parse(readFileSync(stampFile, 'utf8'))
   } catch {
     return {} // no stamp, or an incomplete one after a killed set-up: install again
+  }
+}
+
+/** A checkout that is not ours to write in is compared again next time. */
+function writeStamp(stamp) {
+  try {
+    writeFileSync(stampFile, JSON.stringify(stamp))
+  } catch (error) {
+    if (!['EACCES', 'EPERM', 'EROFS'].includes(error.code)) throw error
   }
 }
 
@@ -147,11 +177,8 @@ function withoutNpmSettings() {
 }
 
 function nodeFor() {
-  const home = join(root, '.node', NODE_PINNED) // not in node_modules: `npm ci` would delete the Node that is running
-  const name = `node-${process.platform}-${process.arch}`
-  const binary = join(home, 'node_modules', name, 'bin', 'node')
-  const isOurs = process.execPath === binary
-  if (isWanted(process.versions.node) && !isOurs) return process.execPath
+  const binary = pinnedNode()
+  if (isOwnNodeUsed()) return process.execPath
   if (!existsSync(binary)) {
     say(
       `this is Node ${process.versions.node}; downloading Node ${NODE_PINNED} into .node (your system's Node is not changed)`,
@@ -159,13 +186,24 @@ function nodeFor() {
     mkdirSync(home, { recursive: true })
     writeFileSync(join(home, 'package.json'), '{"private":true}\n')
     npm(
-      ['install', '--prefix', home, '--no-save', '--no-package-lock', ...QUIET, `${name}@${NODE_PINNED}`],
+      ['install', '--prefix', home, '--no-save', '--no-package-lock', ...QUIET, `${NODE_PACKAGE}@${NODE_PINNED}`],
       `could not download Node ${NODE_PINNED} for ${process.platform} ${process.arch}; install Node ${NODE_WANTED.join('.')} or newer yourself`,
       { cwd: home },
     )
   }
   link(relative(join(modules, '.bin'), binary), join(modules, '.bin', 'node'))
   return binary
+}
+
+const NODE_PACKAGE = `node-${process.platform}-${process.arch}`
+const home = join(root, '.node', NODE_PINNED) // not in node_modules: `npm ci` would delete the Node that is running
+
+function pinnedNode() {
+  return join(home, 'node_modules', NODE_PACKAGE, 'bin', 'node')
+}
+
+function isOwnNodeUsed() {
+  return isWanted(process.versions.node) && process.execPath !== pinnedNode()
 }
 
 function isWanted(version) {

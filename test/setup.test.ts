@@ -111,6 +111,63 @@ test('npm start installs run-time packages only, npm test the rest, and npm star
   assert.equal(calls().length, 2)
 })
 
+/** A lock file with one package for the program, one for tests and one for another machine, and what an own `npm ci` installs. */
+function installByHand(...names: readonly ('run' | 'test')[]): void {
+  const entry = (name: string, more: object): object => ({ [`node_modules/${name}`]: { version: '1.0.0', ...more } })
+  const packages = {
+    ...entry('run', { integrity: 'a' }),
+    ...entry('test', { integrity: 'b', dev: true }),
+    ...entry('other', { optional: true, os: ['another'], cpu: ['another'] }),
+    'packages/x': { version: '1.0.0' },
+  }
+  writeFileSync(join(checkout, 'package-lock.json'), JSON.stringify({ packages }))
+  const found = Object.entries(packages).filter(([path]) => names.some((name) => path === `node_modules/${name}`))
+  for (const [path] of found) mkdirSync(join(checkout, path), { recursive: true })
+  const note = JSON.stringify({ packages: Object.fromEntries(found) })
+  writeFileSync(join(checkout, 'node_modules/.package-lock.json'), note)
+}
+
+test('what a person installed with npm is kept, with and without the packages for tests', () => {
+  installByHand('run', 'test')
+  setUp(false)
+  setUp(true)
+  assert.deepEqual(calls(), [])
+  rmSync(join(checkout, 'node_modules'), { recursive: true })
+  installByHand('run')
+  setUp(false)
+  assert.deepEqual(calls(), [])
+  setUp(true)
+  assert.equal(calls().length, 1, 'npm test needs the rest')
+})
+
+test('a package that is missing or another than in the lock file is installed, and the packages for tests are kept', () => {
+  installByHand('run', 'test')
+  rmSync(join(checkout, 'node_modules/run'), { recursive: true })
+  setUp(false)
+  rmSync(join(checkout, 'node_modules'), { recursive: true })
+  installByHand('test')
+  setUp(false)
+  assert.deepEqual(
+    calls().map((args) => args.includes('--omit=dev')),
+    [false, false],
+  )
+})
+
+test('a question to the launcher installs nothing', () => {
+  cpSync(join(root, 'packages/cli/bin'), join(checkout, 'packages/cli/bin'), { recursive: true })
+  writeFileSync(join(checkout, 'package.json'), '{"version":"1.2.3"}')
+  const ask = (...words: readonly string[]): string =>
+    spawnSync(process.execPath, [join(checkout, 'packages/cli/bin/breakfall.mjs'), ...words], {
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'] ?? '', npm_execpath: join(checkout, 'npm.mjs'), NPM_FAILS: '1' },
+    }).stdout
+  assert.equal(ask('--version'), '1.2.3\n')
+  assert.match(ask('run', '--help'), /^Usage: breakfall[^]*Nothing was installed/)
+  assert.deepEqual(calls(), [])
+  ask('run', '--', '--help')
+  assert.equal(calls().length, 1, 'a prompt is no question')
+})
+
 test('an old Node downloads Node 24 once, and its link survives moving the checkout', () => {
   const first = setUp(true, { node: '20.20.2' })
   assert.match(first.said, /this is Node 20\.20\.2; downloading Node 24/)
