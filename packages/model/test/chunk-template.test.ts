@@ -58,6 +58,7 @@ test('a run is the frames that match one by one, up to the first that does not',
     fc.property(texts, fc.constantFrom('data: ', 'event: e\ndata: '), fc.nat(40), (all, head, cut) => {
       const template = new ChunkTemplate()
       assert.equal(template.learn(frame('x'), 'content', 'x', head), true)
+      for (let seen = 0; seen < 4; seen++) template.match(frame('x'))
       const events = all.map((text) => `${head}${frame(text)}\n\n`)
       const stream = `: c\n\n${events.join('')}`.slice(0, -cut || undefined)
       const run = template.run(stream, 5)
@@ -69,6 +70,16 @@ test('a run is the frames that match one by one, up to the first that does not',
     }),
     { numRuns: 1_000 },
   )
+})
+
+test('a frame larger than any pattern is matched, and begins no run', () => {
+  const frame = (text: string): string => `{"image":"${'y'.repeat(40_000)}","delta":{"content":"${text}"}}`
+  const template = new ChunkTemplate()
+  assert.equal(template.learn(frame('x'), 'content', 'x', 'data: '), true)
+  for (const text of ['a', 'b', 'c', 'd', 'e']) {
+    assert.equal(template.run(`data: ${frame(text)}\n\n`, 0), undefined)
+    assert.equal(template.match(frame(text)), text)
+  }
 })
 
 test('a frame that has the key twice is not learnt', () => {

@@ -95,6 +95,7 @@ test('a run is the events that match one by one and have the next number', () =>
       const head = 'event: t\ndata: '
       const template = new EventTemplate()
       template.learn(JSON.stringify(event('x')), event('x'), KEYS, head)
+      for (let seen = 0; seen < 4; seen++) template.match(JSON.stringify(event('x')))
       const all = steps.map((step, index) => {
         number += step
         return event(index % 5 === 4 ? (odd[index] ?? 'even') : `w${index}`)
@@ -125,6 +126,21 @@ test('an event whose value cannot be found for certain is not learnt', () => {
   const escaped = { delta: 'a\nb' }
   template.learn(JSON.stringify(escaped), escaped, ['delta'])
   assert.equal(template.match(JSON.stringify(escaped)), undefined)
+})
+
+test('a delta that is not a text adds nothing', () => {
+  const texts: string[] = []
+  const decoder = DIALECTS['openai-responses'].decoder(
+    { text: (_part, text) => texts.push(text), tool: () => undefined },
+    partCounter(),
+    { everyJson: false, choices: 1, profile: PROFILES.generic },
+  )
+  const added = { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm' } }
+  const delta = (value: unknown): object => ({ type: 'response.output_text.delta', item_id: 'm', delta: value })
+  const events = [added, ...['a', 'b', 'c', 'd', 'e', 'f'].map(delta), ...[1, 2, 3, 4, 5, 6].map(delta)]
+  for (const event of events) decoder.frame({ data: JSON.stringify(event) })
+  assert.equal(decoder.run?.(`data: ${JSON.stringify(delta(7))}\n\n`, 0), undefined)
+  assert.equal(texts.join(''), 'abcdef')
 })
 
 test('deltas of a server without ids belong to the newest item', () => {

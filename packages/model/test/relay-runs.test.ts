@@ -47,6 +47,16 @@ for (const api of Object.keys(ANSWERS) as ApiName[])
     })
   }
 
+for (const api of Object.keys(ANSWERS) as ApiName[])
+  test(`${api}: events of 40,000 characters around a word each are forwarded byte for byte`, async () => {
+    const padding = `,"padding":"${'y'.repeat(40_000)}"}\n\n`
+    const all = ANSWERS[api].map((frame) => (frame.includes(' w') ? frame.replace(/}\n\n$/, padding) : frame)).join('')
+    const got = await relayed([stream(all)], { api })
+    assert.equal(got.text, TEXT)
+    assert.equal(got.body, all)
+    assert.equal(got.outcome.ledger.length, 1)
+  })
+
 test('events with other numbers, or none, are numbered on', async () => {
   const frames = ANSWERS['openai-responses']
   const later = frames.map((frame) =>

@@ -19,6 +19,7 @@ export type TextRun = {
 }
 
 export class ChunkTemplate {
+  #head = ''
   #before = ''
   #after = ''
   /** The same for frames in a stream, and how many characters are before the first text and between two texts. */
@@ -36,10 +37,11 @@ export class ChunkTemplate {
     if (data.slice(before.length + length) !== after) return undefined
     const text = data.slice(before.length, before.length + length)
     if (!isPlain(text)) return undefined // I1
+    this.#runs.seen(() => fixed(this.#head + before) + FORMS.text + fixed(`${after}${LINES_END}`))
     return copied(text)
   }
 
-  /** The frames from `from` on, up to the first that has to be parsed. */
+  /** The frames from `from` on, up to the first that has to be parsed. None before a few have matched. */
   run(text: string, from: number): TextRun | undefined {
     const to = this.#runs.end(text, from)
     if (to === from) return undefined
@@ -62,12 +64,14 @@ export class ChunkTemplate {
     if (at === -1 || data.includes(name, at + 1)) return false // I1: which of them it was would be a guess
     const quote = data.indexOf('"', at + name.length)
     if (data.slice(at + name.length, quote).trim() !== '' || !data.startsWith(`${text}"`, quote + 1)) return false
-    this.#before = copied(data.slice(0, quote + 1))
-    this.#after = copied(data.slice(quote + 1 + text.length))
-    const [before, after] = [head + this.#before, `${this.#after}\n\n`]
-    this.#runs.learn(fixed(before) + FORMS.text + fixed(after))
-    this.#charsBefore = before.length
-    this.#charsBetween = after.length + before.length
+    const [before, after] = [data.slice(0, quote + 1), data.slice(quote + 1 + text.length)]
+    if (before === this.#before && after === this.#after && head === this.#head) return true
+    this.#head = head
+    this.#before = copied(before)
+    this.#after = copied(after)
+    this.#charsBefore = head.length + before.length
+    this.#charsBetween = after.length + LINES_END.length + this.#charsBefore
+    this.#runs.forget()
     return true
   }
 }
@@ -82,6 +86,9 @@ export function isPlain(text: string): boolean {
   }
   return true
 }
+
+/** What ends an event in a stream. */
+export const LINES_END = '\n\n'
 
 /** V8 copies shorter substrings anyway. */
 const SLICED_CHARS_MIN = 13

@@ -7,7 +7,7 @@
  * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
 import type { JsonObject } from '../json.ts'
-import { copied, isPlain, joined } from './chunk-template.ts'
+import { copied, isPlain, joined, LINES_END } from './chunk-template.ts'
 import { fixed, FORMS, RunPattern } from './run-pattern.ts'
 
 /** Several events, one after the other, that differ only in their numbers and texts. */
@@ -22,12 +22,10 @@ export type EventRun = {
 export class EventTemplate {
   #event: JsonObject | undefined
   #slots: readonly Slot[] = []
-  /** Characters after the last value. */
-  #charsAfter = 0
-  readonly #form = new RunPattern()
-  /** The same for events in a stream, and how many characters are around their data. */
+  #after = ''
+  /** The same for events in a stream, and what is before their data. */
   readonly #runs = new RunPattern()
-  #charsHead = 0
+  #head = ''
   #isNumbered = false
   /** The values of the event read last: its texts by slot, and its number. */
   readonly #texts: string[] = []
@@ -36,11 +34,15 @@ export class EventTemplate {
   /** The event, or undefined if it has to be parsed. */
   match(data: string): JsonObject | undefined {
     const event = this.#event
-    if (event === undefined || this.#form.end(data, 0) !== data.length) return undefined
-    return this.#read(data, 0) === data.length ? this.#filledIn(event) : undefined // one event, not two in a row
+    if (event === undefined || !this.#hasForm(data)) return undefined
+    this.#runs.seen(() => this.#form())
+    return this.#filledIn(event)
   }
 
-  /** The events from `from` on, up to the first that has to be parsed or has another number than the next. `key`: their text. */
+  /**
+   * The events from `from` on, up to the first that has to be parsed or has another number than the next; none before a few
+   * have matched. `key`: their text.
+   */
   run(text: string, from: number, key: string): EventRun | undefined {
     const template = this.#event
     const ofText = this.#slots.findIndex((slot) => slot.key === key)
@@ -51,7 +53,7 @@ export class EventTemplate {
     let to = from
     while (to < end) {
       const next = this.#number + 1
-      const after = this.#read(text, to + this.#charsHead) + LINES_END.length
+      const after = this.#read(text, to + this.#head.length) + LINES_END.length
       if (first !== undefined && this.#isNumbered && this.#number !== next) break
       first ??= this.#filledIn(template, key)
       texts.push(this.#texts[ofText] ?? '')
@@ -68,29 +70,51 @@ export class EventTemplate {
     const found = keys.flatMap((key) => place(data, key, event[key]))
     if (found.length === 0 || found.length !== keys.filter((key) => event[key] !== undefined).length) return
     found.sort((a, b) => a.from - b.from)
-    const before = found.map(({ from }, index) => data.slice(found[index - 1]?.to ?? 0, from))
-    const after = data.slice(found.at(-1)?.to ?? 0)
-    const forms = found.map(({ isText }, index) => fixed(before[index] ?? '') + FORMS[isText ? 'textOrNone' : 'number'])
-    const form = forms.join('') + fixed(after)
-    this.#form.learn(form)
-    this.#runs.learn(fixed(head) + form + fixed(LINES_END))
-    this.#slots = found.map(({ key, isText }, index) => ({ key, isText, charsBefore: before[index]?.length ?? 0 }))
-    this.#charsAfter = after.length
-    this.#charsHead = head.length
+    const slots = found.map(({ key, isText, from }, index) => {
+      return { key, isText, before: copied(data.slice(found[index - 1]?.to ?? 0, from)) }
+    })
+    const after = copied(data.slice(found.at(-1)?.to ?? 0))
+    if (after !== this.#after || head !== this.#head || !isSame(slots, this.#slots)) this.#runs.forget()
+    this.#slots = slots
+    this.#after = after
+    this.#head = head
     this.#isNumbered = found.some(({ isText }) => !isText)
     this.#event = event
+  }
+
+  /** One event of the form, as the source of a pattern. */
+  #form(): string {
+    const values = this.#slots.map(({ before, isText }) => fixed(before) + FORMS[isText ? 'textOrNone' : 'number'])
+    return fixed(this.#head) + values.join('') + fixed(this.#after + LINES_END)
+  }
+
+  /** Whether the data is one event of the form, whose values are then the ones read last. */
+  #hasForm(data: string): boolean {
+    let at = 0
+    for (let index = 0; index < this.#slots.length; index++) {
+      const { before, isText } = this.#slots[index] as Slot
+      const start = at + before.length
+      // Comparing slices is one operation; startsWith goes character by character and costs ten times that.
+      if (data.slice(at, start) !== before) return false
+      at = isText ? data.indexOf('"', start) : this.#readNumber(data, start)
+      if (at === -1) return false
+      const value = data.slice(start, at)
+      if (isText ? !isPlain(value) : !NUMBER.test(value)) return false // I1
+      if (isText) this.#texts[index] = value
+    }
+    return data.slice(at) === this.#after
   }
 
   /** Reads the values of the event whose data is at `from` and has the form. Returns the index after the data. */
   #read(text: string, from: number): number {
     let at = from
     for (let index = 0; index < this.#slots.length; index++) {
-      const { charsBefore, isText } = this.#slots[index] as Slot
-      const start = at + charsBefore
+      const { before, isText } = this.#slots[index] as Slot
+      const start = at + before.length
       at = isText ? text.indexOf('"', start) : this.#readNumber(text, start)
       if (isText) this.#texts[index] = text.slice(start, at)
     }
-    return at + this.#charsAfter
+    return at + this.#after.length
   }
 
   /** The event with the values read last, but for that of `except`. */
@@ -118,10 +142,17 @@ export class EventTemplate {
 
 type Slot = {
   readonly key: string
-  /** Characters between the previous value and this one. */
-  readonly charsBefore: number
+  /** The text between the previous value and this one. */
+  readonly before: string
   readonly isText: boolean
 }
+
+const isSame = (slots: readonly Slot[], others: readonly Slot[]): boolean =>
+  slots.length === others.length &&
+  slots.every(({ key, before, isText }, index) => {
+    const other = others[index]
+    return other !== undefined && key === other.key && before === other.before && isText === other.isText
+  })
 
 type Place = { readonly key: string; readonly isText: boolean; readonly from: number; readonly to: number }
 
@@ -141,5 +172,4 @@ function place(data: string, key: string, value: unknown): readonly Place[] {
 
 const ZERO = 0x30
 const NINE = 0x39
-/** What ends an event in a stream. */
-const LINES_END = '\n\n'
+const NUMBER = new RegExp(`^${FORMS.number}$`)

@@ -96,7 +96,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** Events after this one may be the same but for their number and text. Any other event may begin another item. */
   #learn(frame: SseFrame, event: JsonObject): void {
     const type = TEXT_DELTAS.find((known) => known === event['type'])
-    const item = type === undefined ? undefined : this.#find(event, stringOr(event['item_id']), '')
+    const isText = type !== undefined && typeof event['delta'] === 'string'
+    const item = !isText ? undefined : this.#find(event, stringOr(event['item_id']), '')
     this.#grows = item === undefined ? undefined : { item, index: partIndex(event) }
     if (item !== undefined) this.#template.learn(frame.data, { ...event, type }, CHANGING, frameHead(frame))
   }

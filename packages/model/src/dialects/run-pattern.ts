@@ -17,15 +17,27 @@ export const fixed = (text: string): string => text.replaceAll(/[$()*+.?[\\\]^{|
 /** Far more than one read of a socket holds, and far less than the stack of the pattern's engine. */
 const EVENTS_MAX = 10_000
 
-export class RunPattern {
-  #form = ''
-  #pattern: RegExp | undefined
+/** A pattern is worth its price once a form has come back this often: some servers send no two events of one form. */
+const SEEN_MIN = 4
 
-  /** `form`: one event, as the source of a pattern. Compiling takes longer than reading many events, so a form is compiled once. */
-  learn(form: string): void {
-    if (form === this.#form) return
-    this.#form = form
-    this.#pattern = new RegExp(`(?:${form}){1,${EVENTS_MAX}}`, 'y')
+/** V8 throws at about 32,000 characters, and compiling this many takes a millisecond. */
+const FORM_CHARS_MAX = 4_096
+
+export class RunPattern {
+  #pattern: RegExp | undefined
+  #seen = 0
+
+  /** Events have another form from now on. */
+  forget(): void {
+    this.#pattern = undefined
+    this.#seen = 0
+  }
+
+  /** One more event has the form, which is the source of a pattern for one event. */
+  seen(form: () => string): void {
+    if (++this.#seen !== SEEN_MIN) return
+    const source = form()
+    if (source.length <= FORM_CHARS_MAX) this.#pattern = new RegExp(`(?:${source}){1,${EVENTS_MAX}}`, 'y')
   }
 
   /** The index after the last event of the run that begins at `from`; `from` if there is none. */
