@@ -272,6 +272,8 @@ browserTest(
       return box !== undefined && box.top > 0 && box.bottom < innerHeight
     })
     assert.match(await textOf(deep, '#inspector h2'), /bash in step 8/)
+    for (const key of ['n', 'n', 'n']) await deep.keyboard.press(key) // faster than the page draws: each counts
+    await deep.locator('#inspector h2', { hasText: 'Attempt 1 of step 21' }).waitFor()
   },
 )
 
