@@ -1,6 +1,8 @@
 /** What the relay holds back: tool calls until they are proven, the whole answer, or nothing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ClientStream } from '../src/relay/client-stream.ts'
+import { TOOLS } from './collect.ts'
 import { GOOD } from './play.ts'
 import { relayed } from './relayed.ts'
 import {
@@ -83,6 +85,33 @@ test('with hold auto, text of a long answer goes out after a while, and its tool
   assert.equal((seen[0] ?? '').includes('bash'), false)
   assert.equal(got.text, 'Let me')
   assert.deepEqual(got.calls, ['{"command":"ls"}'])
+})
+
+test('with hold auto, what a failed attempt left does not go out while the next one is awaited', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const written: (string | Buffer)[] = []
+  const sink = {
+    head: () => undefined,
+    write: (chunk: string | Buffer) => written.push(chunk) > 0,
+    end: () => undefined,
+  }
+  const client = new ClientStream(
+    { api: 'openai-chat', json: { tools: TOOLS } },
+    { ...sink, drained: () => Promise.resolve() },
+    { hold: 'auto', holdMs: 20, holdBytesMax: 1_000, pingMs: 1_000 },
+  )
+  client.begin()
+  client.take('content', { data: '{}' }, undefined, undefined, [{ kind: 'text', text: 'Howdy' }])
+  client.failed()
+  t.mock.timers.tick(20)
+  assert.deepEqual([written, client.contentSent], [[], false])
+  client.stop()
+})
+
+test('with hold auto, a wait that ends between two attempts doubles nothing', async () => {
+  const cutOff: Play = [head(), role, text('Hello'), reset]
+  const got = await relayed([cutOff, GOOD], { hold: 'auto', holdMs: 1, policy: { backoffMs: 30 }, dice: () => 1 })
+  assert.deepEqual([got.text, got.error], ['Hello world', undefined])
 })
 
 test('an error that the upstream reported goes out unchanged if the answer cannot be healed', async () => {

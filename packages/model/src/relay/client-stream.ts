@@ -85,6 +85,11 @@ export class ClientStream {
     })
   }
 
+  /** The attempt failed. What is held of it stays here: going out before the next attempt, it would come twice. */
+  failed(): void {
+    this.#stopHolding()
+  }
+
   /** Another attempt begins. What was held of the last one is void. */
   begin(): void {
     this.#held = []

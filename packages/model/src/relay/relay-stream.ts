@@ -91,6 +91,7 @@ class StreamRelay {
   }
 
   #failed(attempt: RelayAttempt, fault: Fault): Rung {
+    this.#client.failed()
     // An attempt that only diverged did not break the answer: the one before it did.
     if (!attempt.diverged) this.#errorFrame = attempt.errorFrame
     const { contentSent, canHeal } = this.#client
