@@ -1,7 +1,7 @@
 /** What an operator does with stores: bring a database to this version, check journals, move sessions from one store to another. */
 import { Connection } from './store/postgres/connection.ts'
 import { adopt, fleetRow, migrate, refuseIfUnfit } from './store/postgres/migrate.ts'
-import { pgFault } from './store/postgres/pg-fault.ts'
+import { openingFault, pgFault } from './store/postgres/pg-fault.ts'
 import { PostgresDump } from './store/postgres/postgres-dump.ts'
 import { SCHEMA_VERSION } from './store/postgres/schema.ts'
 import {
@@ -20,10 +20,13 @@ export type StorePlace = { readonly url: string } | { readonly stateDir: string 
 
 /** Returns the versions before and after. */
 export const migrateStore = (url: string): Promise<{ readonly before: number; readonly schema: number }> =>
-  connected(url, async (connection) => ({ before: await migrate(connection), schema: SCHEMA_VERSION }))
+  connected(url, 'Nothing was migrated.', async (connection) => ({
+    before: await migrate(connection),
+    schema: SCHEMA_VERSION,
+  }))
 
 /** Accepts a restored copy. No daemon may use the original any more. */
-export const adoptStore = (url: string): Promise<void> => connected(url, adopt)
+export const adoptStore = (url: string): Promise<void> => connected(url, 'Nothing was adopted.', adopt)
 
 export async function checkStore(place: StorePlace): Promise<Dumped & { readonly problems: readonly string[] }> {
   return using(place, await opened(place), checkSessions)
@@ -39,9 +42,13 @@ export async function importStore(place: StorePlace, lines: AsyncIterable<string
 
 // ---- details, in the order they are used above ----
 
-async function connected<T>(url: string, act: (connection: Connection) => Promise<T>): Promise<T> {
+/** `unopened` says what the command has done if the database cannot be opened at all. */
+async function connected<T>(url: string, unopened: string, act: (connection: Connection) => Promise<T>): Promise<T> {
   const connection = new Connection({ url, waitMs: 60_000 })
   try {
+    await connection.query('SELECT 1').catch((error: unknown) => {
+      throw openingFault(error, url, unopened)
+    })
     return await act(connection)
   } catch (error) {
     throw pgFault(error)
@@ -52,7 +59,7 @@ async function connected<T>(url: string, act: (connection: Connection) => Promis
 
 async function opened(place: StorePlace, create = false): Promise<DumpSource & DumpTarget> {
   if ('stateDir' in place) return openSqliteDump(place.stateDir, { create })
-  await connected(place.url, async (connection) => {
+  await connected(place.url, 'Nothing was read or written.', async (connection) => {
     if (create) await migrate(connection)
     const fleet = await fleetRow(connection)
     if (fleet !== undefined) refuseIfUnfit(fleet)

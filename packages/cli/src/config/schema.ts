@@ -15,9 +15,9 @@ const serveCommand = commandLine.refine(([, ...args]) => args.some((arg) => arg.
   error: 'a command with {port} in an argument, such as "--port", "{port}": each start fills in a free port',
 })
 
-const databaseUrl = text(4096, 'a PostgreSQL URL: postgres://USER@HOST/DATABASE').refine(
+const databaseUrl = text(4096, 'a PostgreSQL URL: postgres://HOST/DATABASE').refine(
   (url) => /^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url),
-  { error: 'a PostgreSQL URL: postgres://USER@HOST/DATABASE' },
+  { error: 'a PostgreSQL URL: postgres://HOST/DATABASE' },
 )
 
 /** For a million tokens, in the currency of your bill. */

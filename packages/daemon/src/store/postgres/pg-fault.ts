@@ -2,7 +2,7 @@
  * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for one notice
  * that has no separate code.
  */
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault, type FaultMessage, isFault } from '@breakfall/faults'
 
 /**
  * `connection`: it is unknown whether the statement took effect; the same statement again, on a new connection. `again`: it took no
@@ -28,6 +28,34 @@ export function pgFault(error: unknown): Fault {
   return new Fault('other', init)
 }
 
+/**
+ * The same, for whoever named the database: a database that does not exist, or that does not let its user in, is a wrong setting.
+ * A daemon that has run with it treats both as `pgFault` does. `done` says what an unreachable database means for the caller.
+ */
+export function openingFault(error: unknown, url: string, done?: string): Fault {
+  const code = sqlState(error)
+  const { hostname, port, username, pathname } = new URL(url)
+  const user = decodeURIComponent(username)
+  const action = done ?? 'Nothing was started.'
+  if (code === MISSING_DATABASE) {
+    const name = decodeURIComponent(pathname.slice(1)) || user
+    const flags = [hostname && `-h ${hostname}`, port && `-p ${port}`, user && `-U ${user}`].filter(
+      (flag) => flag !== '',
+    )
+    const advice = `Create it: ${['createdb', ...flags, name].join(' ')}`
+    return wrongSetting({ happened: `PostgreSQL has no database ${name}.`, action, advice }, error)
+  }
+  if (code !== undefined && REFUSED.has(code)) {
+    const happened = `PostgreSQL does not let ${user === '' ? 'this user' : `the user ${user}`} in.`
+    return wrongSetting({ happened, action, advice: 'Check user and password in the URL of the store.' }, error)
+  }
+  const fault = pgFault(error)
+  if (done === undefined || fault.category !== 'journal_unreachable') return fault
+  const happened = "The journal's database does not answer."
+  const advice = 'Check that PostgreSQL runs and can be reached, then run the command again.'
+  return new Fault('journal_unreachable', { cause: error, boundary: 'journal', message: { happened, action, advice } })
+}
+
 export const unreachable = (cause?: unknown): Fault => new Fault('journal_unreachable', { cause, boundary: 'journal' })
 
 /** Five characters, the class in the first two. */
@@ -47,6 +75,12 @@ export const isUnreplicated = (notice: { readonly code?: string | undefined; rea
   notice.code === '01000' && /replicated/.test(notice.message ?? '')
 
 // ---- details ----
+
+const MISSING_DATABASE = '3D000'
+const REFUSED: ReadonlySet<string> = new Set(['28000', '28P01']) // no such role or not from there, a wrong password
+
+const wrongSetting = (message: FaultMessage, cause: unknown): Fault =>
+  new Fault('invalid_request', { cause, boundary: 'journal', message })
 
 const AGAIN: ReadonlySet<string> = new Set(['40001', '40P01']) // serialisation failure, deadlock
 

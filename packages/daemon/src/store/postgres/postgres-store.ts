@@ -33,7 +33,7 @@ import { DaemonLease } from './lease.ts'
 import { BARRIER, DRAIN, END, LIST } from './lease-sql.ts'
 import { fleetRow, migrate, refuseIfUnfit } from './migrate.ts'
 import { type Claimed, Owners } from './owners.ts'
-import { pgFault } from './pg-fault.ts'
+import { openingFault, pgFault } from './pg-fault.ts'
 import { Pool } from './pool.ts'
 import { Rewinds, rewound } from './rewind.ts'
 import { RunnerRows } from './runner-rows.ts'
@@ -68,7 +68,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     return await PostgresStore.open(options, lock)
   } catch (error) {
     lock.close()
-    throw pgFault(error)
+    throw openingFault(error, options.url)
   }
 }
 
