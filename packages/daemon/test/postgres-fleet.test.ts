@@ -71,6 +71,17 @@ test('a pooler that does not know named statements costs one attempt, and nothin
   assert.deepEqual([await ask(3), await named(), await ask(4), await named()], [3, 0, 4, 0])
 })
 
+test('a connection on which nothing can be written is given up, and the next one can write', async (t) => {
+  await opened(t) // it makes the tables
+  const { url } = await proxied(t)
+  const connection = new Connection({ url, waitMs: 10_000 })
+  atEnd(t, () => connection.end())
+  const write = () => connection.query('DELETE FROM keys')
+  await connection.query('SET default_transaction_read_only = on') // as on a server that was a standby when it was opened
+  await assert.rejects(write(), { code: '25006' })
+  await write()
+})
+
 test('an append whose COMMIT was cut off is written once, fifty times', async (t) => {
   const { proxy, url } = await proxied(t)
   const a = await opened(t, { url })

@@ -149,9 +149,9 @@ const GOODBYE_MS = 500
 
 const ignore = (): void => undefined // it was not open
 
-/** The server answered, so the connection is in order. Class 57 and 08 end it. */
+/** The server answered, so the connection is in order. Class 57 and 08 end it; one that is read-only may stay so, and a new one not. */
 const isAnswer = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && !/^(?:08|57P)/.test(error.code ?? '08')
+  error instanceof pg.DatabaseError && !/^(?:08|25006|57P)/.test(error.code ?? '08')
 
 /** No such statement, or one that is there already. */
 const isAboutNames = (error: unknown): boolean =>
