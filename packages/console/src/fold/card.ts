@@ -18,7 +18,7 @@ export function cardMarkdown(turn: TurnView, title: string): string {
   const lines = cardLines(turn)
   const took = turn.startedAt === null || turn.endedAt === null ? '' : ` in ${length(turn.endedAt - turn.startedAt)}`
   return [
-    `**${oneLine(title, 80)}**: ${counted(turn.steps.length, 'step')}, each once${took}.`,
+    `**${inMarkdown(oneLine(title, 80))}**: ${counted(turn.steps.length, 'step')}, each once${took}.`,
     '',
     lines.length === 0 ? 'Nothing failed.' : `Survived ${survivedIn(turn)}: ${lines.join(', ')}.`,
     '',
@@ -72,5 +72,8 @@ function nameOf({ kind, category }: Scar): string {
 
 const plural = (name: string): string =>
   name.includes(' that ') ? name.replace(' that ', 's that ').replace('was away', 'were away') : `${name}s`
+
+/** As text: a title must not become a link or an image where the card is pasted. */
+const inMarkdown = (text: string): string => text.replaceAll(/[\\`*_[\]<>~|]/g, String.raw`\$&`)
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)

@@ -3,12 +3,15 @@ import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import { link } from '../link/connection.ts'
+import { reveal } from '../text/reveal.ts'
 import { announce } from './announcer.tsx'
 
 /** The last thing that an action reported, per subject: shown next to its buttons until the next press. */
 export const outcomes = signal<Readonly<Record<string, string>>>({})
 
-export function report(subject: string, text: string): void {
+/** What a daemon answered may quote anything: hidden characters are shown. */
+export function report(subject: string, said: string): void {
+  const text = reveal(said)
   outcomes.value = { ...outcomes.peek(), [subject]: text }
   if (text !== '') announce(text)
 }

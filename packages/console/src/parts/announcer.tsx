@@ -1,9 +1,9 @@
-/** The one polite line for screen readers: state changes, at most one in three seconds. The newest wins; countdowns never speak. */
+/** The one polite line for screen readers: state changes, at most 20 in a minute. The newest wins; countdowns never speak. */
 import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { clock } from '../clock.ts'
 
-const APART_MS = 3_000
+const APART_MS = 3_200 // 60 s hold 19 of these, and the first one
 
 const said = signal('')
 let saidAt = 0

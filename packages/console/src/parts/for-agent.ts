@@ -13,15 +13,17 @@ export function forAnAgent(fault: WireFault, turn: TurnView): string {
           ],
     ),
   )
+  // Longer than any fence inside: a raw error never leaves its block.
+  const fence = '`'.repeat(Math.max(2, ...[...fault.errorRaw.matchAll(/`+/g)].map(([run]) => run.length)) + 1)
   return [
     `# ${faultTitle(fault)} (\`${fault.category}\`)`,
     '',
     happened(fault),
     fault.message?.advice ?? '',
     '',
-    '```',
+    fence,
     fault.errorRaw,
-    '```',
+    fence,
     '',
     ...fault.diagnostics.map(({ rank, message, advice }) => `- ${rank}: ${message} ${advice}`),
     '',

@@ -7,6 +7,7 @@ import { fold } from '../fold/fold.ts'
 import { emptyFold, type SessionFold } from '../fold/view.ts'
 import { isJson, isSession } from '../link/shapes.ts'
 import { announce } from '../parts/announcer.tsx'
+import { reveal } from '../text/reveal.ts'
 import { TurnScreen } from './turn.tsx'
 
 type Bundle = {
@@ -40,7 +41,7 @@ export function BundleScreen(): VNode {
   const take = async (file: File | undefined): Promise<void> => {
     if (file === undefined) return
     const read = readBundle(await file.text(), file.name)
-    if (read.view.turns.length === 0) return setProblem(`There are no events of a session in ${file.name}.`)
+    if (read.view.turns.length === 0) return setProblem(`There are no events of a session in ${reveal(file.name)}.`)
     opened.value = read
     announce(`Opened ${file.name}.`)
   }
@@ -50,7 +51,7 @@ export function BundleScreen(): VNode {
         <div class="bar">
           <strong>bundle</strong>
           <span class="isolate">
-            {bundle.name}, read-only{bundle.skipped === 0 ? '' : `; ${bundle.skipped} lines could not be read`}
+            {reveal(bundle.name)}, read-only{bundle.skipped === 0 ? '' : `; ${bundle.skipped} lines could not be read`}
           </span>
           <button type="button" class="quiet" onClick={() => (opened.value = null)}>
             Close it

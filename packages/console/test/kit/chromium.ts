@@ -64,6 +64,9 @@ export async function openPage(
       const { protocol, origin: to } = new URL(request.url())
       if (protocol.startsWith('http') && to !== origin) foreign.push(request.url())
     })
+    page.on('websocket', (socket) => {
+      if (new URL(socket.url()).host !== new URL(origin).host) foreign.push(socket.url())
+    })
   }
   context.on('page', watch)
   const page = await context.newPage()

@@ -1,5 +1,6 @@
 /** Text that wants to be more than text: cases 5, 53–55, 57, 58, 68. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { Journal } from '../kit/journal.ts'
 import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
 import { browserTest, copied, isLive, textOf, unfold } from '../kit/suite.ts'
@@ -112,11 +113,14 @@ browserTest(
 )
 
 browserTest(
-  '55: the same in a title, a path, a model’s name and an error: marked in list, header and tab',
+  '55: the same in a title, a path, a model’s name and an error: marked in list, header, tab, reports, copies and an opened export',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stage(staged)
-    const page = await open(staged.open())
+    const page = await open(staged.open(), {
+      permissions: ['clipboard-read', 'clipboard-write'],
+      acceptDownloads: true,
+    })
     await page.waitForSelector('[data-session="s1"]')
     assert.match(await textOf(page, '[data-session="s1"] .title'), /^<b>⟦U\+202E⟧title<\/b>/)
     await page.goto(`${staged.url}/#/s/s1`)
@@ -124,6 +128,42 @@ browserTest(
     assert.match(await textOf(page, 'h1'), /⟦U\+202E⟧/)
     await page.waitForFunction(() => document.title.includes('⟦U+202E⟧'))
     assert.match(await textOf(page, '.turn-title .chip'), /⟦U\+202E⟧/)
+
+    // what an action reports: the daemon's sentence may quote anything
+    staged.handle = ({ method }) =>
+      method === 'POST' ? { status: 400, json: { category: 'invalid_request', error: `No: ${NAME}` } } : undefined
+    await page.locator('#composer').fill('again')
+    await page.locator('#composer').press('Enter')
+    await page.locator('.composer .said, .said', { hasText: '<b>⟦U+202E⟧title</b>' }).first().waitFor()
+    assert.doesNotMatch(await textOf(page, '#announcer'), /\u202e/)
+
+    // copied: raw where the raw text is asked for, and as text where it is Markdown
+    await page.evaluate(() => {
+      location.hash = '#/s/s1?step=1&attempt=1'
+    })
+    assert.equal(await copied(page, 'copy raw error'), NAME)
+    await page.getByText('✓ copied').waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'survival card' }).click()
+    const card = await copied(page, 'copy as Markdown')
+    assert.ok(card.startsWith(String.raw`**\<b\>⟦U+202E⟧title\</b\>`), card)
+
+    // exported, and read from the file: the same marks, and still text
+    const saving = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'export' }).click()
+    await page.getByRole('button', { name: 'Everything' }).click()
+    const file = {
+      name: '\u202enosj.ndjson',
+      mimeType: 'text/plain',
+      buffer: readFileSync(await (await saving).path()),
+    }
+    await page.evaluate(() => {
+      location.hash = '#/bundle'
+    })
+    await page.locator('input[type="file"]').setInputFiles(file)
+    await page.locator('.bar', { hasText: '⟦U+202E⟧nosj.ndjson, read-only' }).waitFor()
+    assert.match(await textOf(page, 'h1'), /^<b>⟦U\+202E⟧title<\/b>/)
+    await unfold(page)
+    assert.equal(await page.locator('.talk b, .talk i, .talk u, .talk img, .talk script').count(), 0)
   },
 )
 

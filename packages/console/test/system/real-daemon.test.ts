@@ -1,4 +1,4 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 1, 10, 16, 18–21, 23, 24, 27, 40–47, 49–51. */
+/** The page with a real daemon that fails, is killed and comes back: cases 10, 16, 18–21, 23, 24, 27, 40–47, 49–51. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import { startTcpProxy } from '@breakfall/chaos'
 import type { Browser, Page } from 'playwright-core'
 import { eventually, LIMIT } from '../../../../test/kit/wait.ts'
 import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
+import { ACTIONS, faultTitle } from '../../src/thread/words.ts'
 import { launch, noChromium, openPage } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 import { copied, readTurn, unfold } from '../kit/suite.ts'
@@ -226,25 +227,15 @@ registerHooks({ resolve(name, context, next) {
   )
 
   test(
-    '1, 16, 18, 20, 23, 27, 40, 50: one daemon, many faults: what the page says is what the daemon journalled',
+    '16, 18, 20, 23, 27, 40, 50: one daemon, many faults: what the page says is what the daemon journalled',
     options,
     async () => {
       await using real = await RealDaemon.start({
-        plan: 'at=1.1:status:429:retryAfter=25s+2.1:early_end+3.1:malformed_line+4.1:cut_tool_arguments+5.1:status:503',
+        plan: 'at=1.1:status:429:retryAfter=25s+2.1:early_end+3.1:malformed_line+4.1:cut_tool_arguments+5.1:status:503+6.1:in_band_error',
         model: 'rehearsal/steps-6',
         flags: ['--backoff-ms', '20'],
       })
-      // 1: a ticket opens the page once, and leaves nothing behind
-      const { ticket } = await real.call('POST', '/v1/console/tickets', {})
-      const { page, context, violations } = await openPage(browser, `${real.url}/#ticket=${String(ticket)}`)
-      await page.waitForSelector('[data-link="open"]')
-      assert.equal(page.url(), `${real.url}/#/`)
-      const again = await fetch(`${real.url}/v1/console/tokens`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ ticket }),
-      })
-      assert.equal(again.status, 401)
+      const { page, context, violations, foreign } = await openPage(browser, real.open())
       await page.waitForSelector('#first-prompt')
 
       // 23, 24: the provider asked for 90 s; a person ends the wait, after a question, once
@@ -262,14 +253,18 @@ registerHooks({ resolve(name, context, next) {
       const events = await real.events(id)
       assert.equal(events.filter(({ type, because }) => type === 'resumed' && because === 'person').length, 1)
 
-      // 20: each journalled retry is on the page, with its category
+      // 20: each journalled retry is on the page, with its category, title and action
       await unfold(page)
       const retries = events.filter(({ type }) => type === 'retry')
-      assert.ok(retries.length >= 4, String(retries.length))
+      assert.ok(retries.length >= 6, String(retries.length))
       for (const retry of retries) {
         const { category } = retry['fault'] as { category: string }
         const scar = page.locator(`#attempt-${String(retry['step'])}-${String(retry['attempt'])}`)
         assert.equal(await scar.getAttribute('data-category'), category)
+        const text = await scar.innerText()
+        assert.ok(text.includes(faultTitle({ category })), text)
+        const action = ACTIONS[retry['action'] as keyof typeof ACTIONS]
+        assert.match(text, new RegExp(String.raw`waited [\d.]+ m?s, then ${action}`))
       }
 
       // 40: header, card and the daemon agree
@@ -311,7 +306,7 @@ registerHooks({ resolve(name, context, next) {
       await other.waitForSelector(`[data-session="${id}"][data-state="cancelled"]`)
       const ended = await real.call('GET', `/v1/turns/${String(second['turnId'])}`)
       assert.equal((ended['fault'] as { actor: string }).actor, 'user')
-      assert.deepEqual(violations, [])
+      assert.deepEqual([violations, foreign], [[], []])
       await context.close()
     },
   )

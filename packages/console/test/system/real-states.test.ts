@@ -210,9 +210,7 @@ browserTest(
     const downloading = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Download' }).click()
     const saved = readFileSync(await (await downloading).path())
-    const response = await fetch(`${real.url}/v1/sessions/${id}/execs/${String(call?.['execId'])}/output/stdout`, {
-      headers: { authorization: `Bearer ${real.token}` },
-    })
+    const response = await outputOf(id, call?.['execId'])
     const whole = Buffer.from(await response.arrayBuffer())
     assert.ok(whole.length >= FLOOD_MB * 1_000_000, String(whole.length))
     assert.equal(sha(saved), sha(whole))
@@ -226,6 +224,11 @@ browserTest(
     }
   },
 )
+
+const outputOf = (id: string, execId: unknown): Promise<Response> =>
+  fetch(`${real.url}/v1/sessions/${id}/execs/${String(execId)}/output/stdout`, {
+    headers: { authorization: `Bearer ${real.token}` },
+  })
 
 const sha = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 
@@ -304,6 +307,13 @@ browserTest(
     const result = (await real.events(id)).find(({ type }) => type === 'tool-result')
     assert.ok(result !== undefined)
     assert.equal(await page.locator(`.call[data-outcome="${String(result['outcome'])}"]`).count(), 1)
+    const lines = Array.from({ length: 8 }, (_, n) => `line ${n + 1} of 8\n`).join('') // none twice, none lost
+    const call = (await real.events(id)).find(({ type }) => type === 'tool-call')
+    const response = await outputOf(id, call?.['execId'])
+    assert.equal(await response.text(), lines)
+    await unfold(page)
+    const shown = await page.locator('.call pre.output').allTextContents()
+    assert.equal(shown.join('').trim(), lines.trim())
     await show(page, '/system')
     const card = page.locator('[data-part="Runner"]', { hasText: 'connected' })
     await card.waitFor({ timeout: 30_000 })
