@@ -60,6 +60,7 @@ test('every command ends with a result line, and this list contains every comman
     open: { args: ['--print'], says: {} },
     demo: { args: ['--print', '--port', '70000'], code: 2, says: { outcome: 'failed' } },
     store: { args: ['migrate'], code: 2, says: { outcome: 'failed' } }, // no PostgreSQL is named
+    processes: { args: [], says: { processes: 0 } },
     undo: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     diff: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     daemons: { args: [], says: {} },

@@ -1,4 +1,4 @@
-/** `breakfall undo` and `breakfall diff` after a run, and with a person who edits meanwhile. */
+/** `breakfall undo`, `diff` and `processes` after a run: with a person who edits meanwhile, and a server that still runs. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,10 @@ test(
     const patch = await desk.command(['diff'])
     assert.match(patch.lines.join('\n'), /^-one\n\+two$/m)
     const preview = await desk.command(['undo', '--dry-run'])
-    assert.match(preview.lines.join('\n'), /M a\nD new\/file\nA src\/b\n2 restored, 1 removed\. This was a preview/)
+    assert.match(
+      preview.lines.join('\n'),
+      /M a\nD new\/file\nA src\/b\nwould restore 2 and remove 1\. This was a preview/,
+    )
     assert.equal(text('a'), 'two\n')
 
     writeFileSync(join(desk.folder, 'a'), 'mine\n')
@@ -57,5 +60,43 @@ test(
     const redone = await desk.command(['undo', '--redo'])
     assert.equal(redone.code, 0, redone.stderr)
     assert.deepEqual([text('a'), text('src/b'), text('new/file')], ['mine\n', 'three\n', 'n\n'])
+  },
+)
+
+test(
+  'a background process outlives its run, which says how to stop it; undo names it, and it can be stopped without a daemon',
+  { ...LIMIT, skip },
+  async () => {
+    await using desk = await Desk.start()
+    const { arguments: given } = bash('echo up; touch made; exec sleep 3000')
+    const web = { tool: 'bash', arguments: { ...given, background: { name: 'web', ready: { text: 'up' } } } }
+    desk.model.script('any', [ask([web]), say('done')])
+    const run = await desk.command(['run', 'go'])
+    assert.equal(run.code, 0, run.stderr)
+    const stop = /still running: web; to stop it: breakfall (processes stop web --session \S+)$/m.exec(
+      run.lines.join('\n'),
+    )
+    assert.ok(stop?.[1], run.lines.join('\n'))
+    const listed = await desk.command(['processes'])
+    assert.match(listed.lines.join('\n'), /^web {2}running {2}session \S+ {2}\//, listed.stderr)
+
+    const refused = await desk.command(['undo'])
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /the background process web is running[^]*breakfall processes stop web --session /)
+    const unknown = await desk.command(['undo', '--path', 'nosuch', '--dry-run'])
+    assert.equal(unknown.code, 1, unknown.lines.join('\n'))
+    assert.match(unknown.stderr, /There is no nosuch in the workspace/)
+
+    const nobody = await desk.command(['processes', 'stop', 'nobody'])
+    assert.equal(nobody.code, 1)
+    assert.match(nobody.stderr, /No background process nobody is running/)
+    const stopped = await desk.command(stop[1].split(' '))
+    assert.deepEqual([stopped.code, stopped.lines], [0, ['web is stopped: killed by request']], stopped.stderr)
+    assert.deepEqual((await desk.command(['processes'])).lines, ['no background process is running'])
+    assert.deepEqual(desk.place.leftovers(), [])
+    assert.equal((await desk.command(['undo'])).code, 0)
+    assert.equal(existsSync(join(desk.folder, 'made')), false)
+    const redone = [await desk.command(['undo', '--redo']), await desk.command(['undo', '--list'])]
+    assert.match(redone[1]?.lines.join('\n') ?? '', /before an undo {2}1 file\n[^\n]*before a redo {2}0 files$/)
   },
 )

@@ -18,6 +18,7 @@ const input = (endedAt: number): FollowInput => ({
     prompt: unused,
     resume: unused,
     releaseBox: () => Promise.resolve(true),
+    processes: () => Promise.resolve({ processes: [] }),
     cancel: unused,
     turn: (): Promise<Turn> => Promise.resolve(aTurn({ endedAt: new Date(endedAt).toISOString() })),
     events: async function* (_id, options): AsyncGenerator<SessionEvent> {

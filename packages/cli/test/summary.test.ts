@@ -16,7 +16,7 @@ const result = (fields: Partial<RunResult>): RunResult => ({
   ...fields,
 })
 const shownSummary = (given: RunResult, view: TurnView, isLasting = false): string =>
-  summary(given, view, aSession(), isLasting)
+  summary(given, view, aSession(), { isLasting })
     .map(({ text }) => text)
     .join('\n')
 
@@ -79,4 +79,26 @@ test('if there is no sandbox the summary names the flag that runs without one', 
     /breakfall run --isolation process/,
   )
   assert.doesNotMatch(shownSummary(result({ outcome: 'failed', fault }), new TurnView()), /--isolation/)
+})
+
+test('a run names each process that it leaves running, with its ports and the command that stops it', () => {
+  const web = {
+    execId: 'e1',
+    name: 'my web',
+    state: 'running',
+    ports: [3000, 3001],
+    sessionId: 's1',
+    workspace: null,
+  } as const
+  const lines = summary(result({}), new TurnView(), aSession(), {
+    isLasting: false,
+    processes: [web, { ...web, name: 'job', ports: [] }],
+  })
+  assert.deepEqual(
+    lines.slice(-2).map(({ text }) => text),
+    [
+      "  still running: my web (ports 3000, 3001 of its box); to stop it: breakfall processes stop 'my web' --session s1",
+      '  still running: job; to stop it: breakfall processes stop job --session s1',
+    ],
+  )
 })

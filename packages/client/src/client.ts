@@ -26,7 +26,9 @@ import type {
   SessionCreate,
   SessionEvent,
   SessionPatch,
+  SessionProcessList,
   SessionQuery,
+  StoppedProcess,
   Turn,
   TurnApprove,
   TurnResume,
@@ -55,12 +57,14 @@ import {
   isMcpList,
   isMcpServer,
   isModel,
+  isProcessList,
   isPruned,
   isReadinessBody,
   isReleased,
   isRunnerList,
   isRunnerView,
   isSessionPage,
+  isStopped,
   isTicket,
   isTurnPage,
   type SessionPage,
@@ -220,6 +224,18 @@ export class DaemonClient {
   /** Brings the session's files back. It is not repeated if the answer is lost: ask for a preview first. */
   undo(sessionId: string, request: Undo = {}): Promise<Undone> {
     return sessions.undo(this.#core, sessionId, request)
+  }
+
+  /** The background processes of all sessions, or of one. */
+  processes(session?: string): Promise<SessionProcessList> {
+    const path = withQuery('/v1/processes', session === undefined ? [] : [['session', session]])
+    return this.#core.get(path, isProcessList, 'a list of processes')
+  }
+
+  /** Stops a background process, by its name or the id of its exec. */
+  stopProcess(sessionId: string, process: string): Promise<StoppedProcess> {
+    const path = `${sessionPath(sessionId)}/processes/${segment(process)}/stop`
+    return this.#core.post(path, {}, isStopped, 'what it stopped')
   }
 
   /** The MCP servers, and how they are. */

@@ -12,6 +12,8 @@ import type {
   Session,
   SessionCheckpoints,
   SessionFilter,
+  SessionProcessList,
+  StoppedProcess,
   Turn,
 } from '@breakfall/wire'
 import { fields, isNumber, isRecord, isText, orUndefined, shape } from './check.ts'
@@ -53,6 +55,11 @@ export const isCheckpoints = shape<SessionCheckpoints>({
   checkpoints: (value) => Array.isArray(value) && value.every(fields({ id: isText, at: isText, files: isNumber })),
   skipped: Array.isArray,
 })
+export const isProcessList = shape<SessionProcessList>({
+  processes: (value) =>
+    Array.isArray(value) && value.every(fields({ name: isText, execId: isText, sessionId: isText })),
+})
+export const isStopped = shape<StoppedProcess>({ execId: isText, name: isText, end: isText })
 export const isDiff = shape<CheckpointDiff>({
   files: (value) => Array.isArray(value) && value.every(fields({ path: isText, change: isText })),
 })

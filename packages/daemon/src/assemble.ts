@@ -10,6 +10,7 @@ import { TurnTraces } from './telemetry/turn-traces.ts'
 import { Pacing } from './engine/pacing.ts'
 import { Engine } from './engine/engine.ts'
 import { Feeds } from './engine/feeds.ts'
+import { SessionProcesses } from './engine/session-processes.ts'
 import { Undoing } from './engine/undo.ts'
 import { Gate } from './engine/ownership.ts'
 import { Folders } from './engine/folders.ts'
@@ -52,6 +53,7 @@ type Parts = {
   readonly runner: Runners
   readonly runnerFleet: RunnerFleet | undefined
   readonly undoing: Undoing
+  readonly processes: SessionProcesses
   readonly outside: OutsideTools
   readonly providers: Providers
   readonly hub: WatchHub
@@ -215,6 +217,7 @@ export async function assemble(
     providers,
     hub,
     undoing: new Undoing({ ports, engine, loader }),
+    processes: new SessionProcesses(ports),
     system,
     model: async () => {
       const { name, baseUrl } = (await config.read()).model

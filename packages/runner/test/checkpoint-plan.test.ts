@@ -14,7 +14,7 @@ import {
   shown,
   splitNul,
 } from '../src/checkpoint/listing.ts'
-import { isEmptyPlan, planRestore, previewOf, selection } from '../src/checkpoint/plan.ts'
+import { isEmptyPlan, namesIn, planRestore, previewOf, selection, unknownPaths } from '../src/checkpoint/plan.ts'
 
 const NONE: Manifest = { files: new Map(), folders: new Map(), leftOut: [] }
 const everything = (): boolean => true
@@ -114,4 +114,21 @@ test('a change belongs to the box only while something of the box was at work', 
   const three = withSpan(spans, { from: 50n, to: 55n }, 3)
   const many = withSpan(three, { from: 70n, to: 75n }, 3)
   assert.deepEqual(many[0], { from: 10n, to: 40n }, 'the oldest two become one')
+})
+
+test('a path that neither the checkpoint nor the workspace knows is unknown; what a checkpoint leaves out is not', () => {
+  const state: Manifest = {
+    ...NONE,
+    folders: new Map([['empty/deep', { perm: 0o755, isEmpty: true }]]),
+    leftOut: ['node_modules/', 'dist/big.bin'],
+  }
+  const held = new Set(['src', 'src/a'])
+  const known = ['src/', './src/a', '.', 'empty', 'empty/deep', 'node_modules/x/y', 'dist', 'dist/big.bin']
+  assert.deepEqual(unknownPaths([...known, 'nosuch', 'src/b', '/etc', 'empty/x'], held, [NONE, state]), [
+    'nosuch',
+    'src/b',
+    '/etc',
+    'empty/x',
+  ])
+  assert.deepEqual(namesIn(['./a/', '.', '/etc/passwd', '../x', 'a/../b', 'a..b']), ['a', 'a..b'], 'git refuses others')
 })

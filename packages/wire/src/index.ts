@@ -46,6 +46,13 @@ export {
 } from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
 export {
+  type SessionProcess,
+  type SessionProcessList,
+  sessionProcessListSchema,
+  type StoppedProcess,
+  stoppedProcessSchema,
+} from './process-api.ts'
+export {
   type AgentInput,
   agentSchema,
   type Cost,

@@ -108,7 +108,7 @@ const isolationSchema = record({
   seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
 
-const processSchema = record({
+export const processSchema = record({
   execId: z.string(),
   name: z.string(),
   state: z.enum(['starting', 'running']),

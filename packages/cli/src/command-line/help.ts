@@ -65,6 +65,11 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall sessions --search parser --json',
   ],
   output: ['breakfall output EXEC > build.log          EXEC: the execId of a tool-call event'],
+  processes: [
+    'breakfall processes',
+    'breakfall processes stop web              by its name, or by the id of its exec',
+    'breakfall processes stop web --session 0198c2a4-91e0',
+  ],
   undo: [
     'breakfall undo --dry-run                  what undo of the last turn in this folder would change',
     'breakfall undo',

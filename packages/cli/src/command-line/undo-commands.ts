@@ -1,6 +1,7 @@
-/** Commands that show what a session's tools did, and undo it: `output`, `undo`, `diff`. */
+/** Commands that show what a session's tools did and left running, and undo it: `output`, `processes`, `undo`, `diff`. */
 import { Option } from 'commander'
 import type { OutputOptions } from '../commands/output.ts'
+import type { ProcessesOptions } from '../commands/processes.ts'
 import type { DiffOptions, UndoOptions } from '../commands/undo.ts'
 import { collect } from './flags.ts'
 import type { AddCommand } from './fleet-commands.ts'
@@ -14,6 +15,15 @@ export function addUndoCommands(command: AddCommand): void {
       await outputCommand(context, id, options)
     },
   ).addOption(new Option('--stream <stream>', 'only this stream (default: both)').choices(['stdout', 'stderr']))
+  const processes = command<ProcessesOptions>(
+    'processes [action] [name]',
+    'the background processes that sessions have started; stop one; needs no daemon',
+    async (context, options, args) => {
+      const { processesCommand } = await import('../commands/processes.ts')
+      await processesCommand(context, options, args)
+    },
+  ).option('--session <id>', 'only those of this session')
+  processes.registeredArguments[0]?.choices(['list', 'stop'])
   command<UndoOptions>(
     'undo [id]',
     'restore files to before a turn: the last turn in this folder, or one named by session or turn; needs no daemon',

@@ -4,8 +4,11 @@ import { Fault, isFault } from '@breakfall/faults'
 import type { Session, SessionCheckpoints, Undo, Undone } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer } from '../daemon/find.ts'
+import { counted } from '../render/counted.ts'
 import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
+import { stopCommand } from '../render/processes.ts'
+import { asTyped } from '../process/command-name.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 import { currentFolder } from '../workspace/work-folder.ts'
@@ -44,9 +47,7 @@ export function undoCommand(context: Context, options: UndoOptions, id: string |
     } catch (thrown) {
       if (isFault(thrown) && !context.out.json)
         for (const path of thrown.report.paths ?? []) context.out.say(`  conflict  ${printable(path)}`)
-      throw isFault(thrown) && thrown.category === 'checkpoint_conflict'
-        ? thrown.with({ message: { advice: CONFLICT_ADVICE } })
-        : thrown
+      throw await advised(thrown, client, sessionId)
     }
   })
 }
@@ -70,6 +71,17 @@ export function diffCommand(context: Context, options: DiffOptions, id: string |
 
 const CONFLICT_ADVICE =
   'Restore only other files with --path FILE, or overwrite these with --force: a safety checkpoint keeps what is there now.'
+
+/** The fault with what a user of the command line can do about it. */
+async function advised(thrown: unknown, client: DaemonClient, sessionId: string): Promise<unknown> {
+  if (!isFault(thrown)) return thrown
+  if (thrown.category === 'checkpoint_conflict') return thrown.with({ message: { advice: CONFLICT_ADVICE } })
+  if (thrown.category !== 'workspace_busy') return thrown
+  const { processes } = await client.processes(sessionId).catch(() => ({ processes: [] }))
+  if (processes.length === 0) return thrown
+  const commands = processes.map((process) => asTyped(stopCommand(process))).join('; ')
+  return thrown.with({ message: { advice: `Stop what runs in the background, and try again: ${commands}` } })
+}
 
 const MARKS = { added: 'A', changed: 'M', removed: 'D' } as const
 
@@ -121,9 +133,11 @@ function showUndone(undone: Undone, { out }: Context, isPreview: boolean): void 
   for (const path of conflicts) out.line(`conflict  ${printable(path)}: changed outside the box; needs --force`)
   for (const { path, because } of skipped) out.say(`left alone: ${printable(path)} (${because})`)
   if (restored + removed === 0) return out.line('Nothing differs: the files are as they were then.')
-  const counts = `${restored} restored, ${removed} removed`
-  if (isPreview) return out.line(`${counts}. This was a preview: nothing was changed.`)
-  out.hint(`${counts}. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`)
+  if (isPreview)
+    return out.line(`would restore ${restored} and remove ${removed}. This was a preview: nothing was changed.`)
+  out.hint(
+    `${restored} restored, ${removed} removed. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`,
+  )
 }
 
 function showList({ mode, checkpoints, skipped, bytes }: SessionCheckpoints, { out }: Context): void {
@@ -132,9 +146,12 @@ function showList({ mode, checkpoints, skipped, bytes }: SessionCheckpoints, { o
     return out.result({ outcome: 'finished', mode, checkpoints: checkpoints.length, skipped, bytes })
   }
   if (checkpoints.length === 0) out.line(`no checkpoints (checkpoints are ${mode} in this session)`)
-  for (const { id, at, kind, turnId, files, during } of checkpoints) {
-    const what = kind === 'safety' ? 'before an undo' : turnId === null ? 'of the new box' : `before turn ${turnId}`
-    out.line(`${id}  ${utcTime(at)}  ${what}  ${files} files${during.length === 0 ? '' : '  (a command was running)'}`)
+  for (const { id, at, kind, label, turnId, files, during } of checkpoints) {
+    const what =
+      kind === 'safety' ? (label ?? 'before an undo') : turnId === null ? 'of the new box' : `before turn ${turnId}`
+    out.line(
+      `${id}  ${utcTime(at)}  ${what}  ${counted(files, 'file')}${during.length === 0 ? '' : '  (a command was running)'}`,
+    )
   }
   for (const { at, because } of skipped) out.line(`skipped  ${utcTime(at)}  ${because}`)
 }

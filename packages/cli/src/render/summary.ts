@@ -1,13 +1,14 @@
 /** The last lines of a run: how it ended, which faults it survived, what it changed, what you can do next. */
 import type { FaultReport } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
-import type { Session } from '@breakfall/wire'
+import type { Session, SessionProcess } from '@breakfall/wire'
 import type { RunResult } from '../run/result.ts'
 import { money, tokens } from './amounts.ts'
 import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { faultPage } from './fault-page.ts'
 import { howItContinues, waitsFor } from './parked.ts'
+import { leftRunning } from './processes.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
 import { asTyped } from '../process/command-name.ts'
 
@@ -17,7 +18,12 @@ export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'ca
 
 export const WITHOUT_SANDBOX = asTyped('to run without a sandbox, at your own risk: breakfall run --isolation process')
 
-export function summary(result: RunResult, view: TurnView, session: Session, isLasting: boolean): readonly Segment[] {
+export function summary(
+  result: RunResult,
+  view: TurnView,
+  session: Session,
+  { isLasting, processes = [] }: { readonly isLasting: boolean; readonly processes?: readonly SessionProcess[] },
+): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
   const used = usedLine(result)
   if (used !== '') out.push(line('dim', `  ${used}`))
@@ -25,6 +31,7 @@ export function summary(result: RunResult, view: TurnView, session: Session, isL
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   const files = changedText([...view.filesChanged], view.filesUnknown)
   if (files !== '') out.push(line('dim', `  changed ${files}`))
+  for (const process of processes) out.push(hint(`  ${leftRunning(process)}`))
   if (result.outcome === 'parked')
     out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '')}`))
   if (result.left === true)

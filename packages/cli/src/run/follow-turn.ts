@@ -15,6 +15,7 @@ import type {
   SessionCreate,
   SessionEvent,
   SessionEventOf,
+  SessionProcess,
   Turn,
 } from '@breakfall/wire'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
@@ -33,7 +34,16 @@ import { type GivenAnswer, type StartedTurn, startTurn } from './start-turn.ts'
 export type FollowInput = {
   readonly client: Pick<
     DaemonClient,
-    'approve' | 'createSession' | 'session' | 'turn' | 'prompt' | 'resume' | 'cancel' | 'events' | 'releaseBox'
+    | 'approve'
+    | 'createSession'
+    | 'session'
+    | 'turn'
+    | 'prompt'
+    | 'resume'
+    | 'cancel'
+    | 'events'
+    | 'releaseBox'
+    | 'processes'
   >
   readonly prompt: string | undefined
   readonly create: SessionCreate
@@ -77,8 +87,10 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   })
   const result = { ...ended, ...(await usedBy(input, ended, view)), ...filesOf(view) }
   if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
-  if (out.json) out.result({ ...result, ...input.resultFields })
-  else for (const line of summary(result, view, session, input.isLasting())) paint(out, [line])
+  const processes = result.outcome === 'parked' || result.left === true ? [] : await stillRunning(input, session.id)
+  if (out.json) out.result({ ...result, ...(processes.length > 0 && { processes }), ...input.resultFields })
+  else
+    for (const line of summary(result, view, session, { isLasting: input.isLasting(), processes })) paint(out, [line])
   return exitCodeFor(result)
 }
 
@@ -90,14 +102,24 @@ function allowedNames({ session, create }: FollowInput): readonly string[] | und
   return session === undefined && typeof network === 'object' ? network.allow : undefined
 }
 
-const RELEASE_MS = 2_000
+const LAST_CALL_MS = 2_000
 
 /** A daemon that outlives the run keeps the box no longer than the run. If this fails, the box is released when it has been idle. */
-async function releaseBox(client: FollowInput['client'], sessionId: string): Promise<void> {
+const releaseBox = (client: FollowInput['client'], sessionId: string): Promise<unknown> =>
+  briefly(client.releaseBox(sessionId))
+
+/** The background processes that the run leaves behind, as far as their runner answers. */
+async function stillRunning({ client }: FollowInput, sessionId: string): Promise<readonly SessionProcess[]> {
+  return (await briefly(client.processes(sessionId)))?.processes ?? []
+}
+
+/** The result of the run is known: what is only asked for at its end delays it little, and never fails it. */
+async function briefly<T>(asked: Promise<T>): Promise<T | undefined> {
   const waiting = new AbortController()
-  const released = client.releaseBox(sessionId).catch(() => false)
-  await Promise.race([released, sleep(RELEASE_MS, waiting.signal)])
+  const late = sleep(LAST_CALL_MS, waiting.signal).then(() => undefined)
+  const answer = await Promise.race([asked.catch(() => undefined), late]) // it is only asked for at the end
   waiting.abort()
+  return answer
 }
 
 const followingNotice = (sessionId: string): string =>

@@ -49,6 +49,7 @@ export function checkpointRoutes(undoing: Undoing): readonly Route[] {
         'checkpoint_not_found',
         'workspace_busy',
         'checkpoint_conflict',
+        'file_not_found',
         'quota_exceeded',
         'journal_full',
         'runner_unreachable',

@@ -11,6 +11,7 @@ import {
 import { invalidRequest } from '@breakfall/wire/internal'
 import type { Route } from '@breakfall/wire/node'
 import type { Sessions } from '../engine/sessions.ts'
+import type { SessionProcesses } from '../engine/session-processes.ts'
 import type { Undoing } from '../engine/undo.ts'
 import type { WatchHub } from '../engine/watch-hub.ts'
 import type { DaemonLimits, DaemonOptions } from '../options.ts'
@@ -18,11 +19,13 @@ import type { Runners } from '../runner/runners.ts'
 import type { SystemView } from '../system.ts'
 import { boxesAt } from './boxes.ts'
 import { checkpointRoutes } from './checkpoint-routes.ts'
+import { processRoutes } from './process-routes.ts'
 import { sendBundle } from './export.ts'
 import { streamWatch } from './watch.ts'
 
 export type ViewParts = {
   readonly undoing: Undoing
+  readonly processes: SessionProcesses
   readonly system: SystemView
   readonly hub: WatchHub
   readonly limits: DaemonLimits
@@ -35,6 +38,7 @@ export function viewRoutes(parts: ViewParts): readonly Route[] {
   const { system, hub, limits, sessions, runner, options } = parts
   return [
     ...checkpointRoutes(parts.undoing),
+    ...processRoutes(parts.processes),
     {
       method: 'get',
       path: '/v1/system',

@@ -10,6 +10,7 @@
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { ConnectedRunner } from '../runner/runners.ts'
+import type { SessionRow } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { backOff } from './back-off.ts'
 import { FULL } from './box.ts'
@@ -91,6 +92,25 @@ export async function fenceBox(session: LiveSession, client: RunnerClient): Prom
   if (!session.mustFence) return
   await client.ownBox(session.boxId, { signal: session.signal })
   session.mustFence = false
+}
+
+/** Asks the runner of a session outside of a turn, once more if it has moved. `work` may be repeated. */
+export async function askRunner<T>(
+  { runner }: Pick<Ports, 'runner'>,
+  { data, epoch }: Pick<SessionRow, 'data' | 'epoch'>,
+  signal: AbortSignal,
+  work: (client: RunnerClient) => Promise<T>,
+): Promise<T> {
+  const act = async (again: boolean): Promise<T> => {
+    const { client, address } = await runner.connect(data.runnerId, epoch, signal)
+    try {
+      return await work(client)
+    } catch (thrown) {
+      if (again && isStale(thrown) && (await runner.hasMoved(address))) return act(false)
+      throw thrown
+    }
+  }
+  return act(true)
 }
 
 // ---- details ----

@@ -12,7 +12,7 @@ import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'
 import type { Ports } from './ports.ts'
-import { isStale, runnerFault } from './runner-call.ts'
+import { askRunner, runnerFault } from './runner-call.ts'
 import { turnOf } from './turn-checkpoint.ts'
 
 /** Which checkpoint: by its turn or its id; neither: that of the newest turn that has one. */
@@ -107,18 +107,8 @@ export class Undoing {
       if (without !== undefined) return without
       throw noCheckpoints(runnerId === null && box.checkpoints !== 'off' ? NO_BOX : OFF)
     }
-    const { runner } = this.#ports
-    const act = async (again: boolean): Promise<T> => {
-      const { client, address } = await runner.connect(runnerId, row.epoch, signal)
-      try {
-        return await work(client, boxId)
-      } catch (thrown) {
-        if (again && isStale(thrown) && (await runner.hasMoved(address))) return act(false) // a restore twice is a restore
-        throw thrown
-      }
-    }
     try {
-      return await act(true)
+      return await askRunner(this.#ports, row, signal, (client) => work(client, boxId)) // a restore twice is a restore
     } catch (thrown) {
       const isOff = isFault(thrown) && thrown.report.errors?.[0]?.field === 'checkpoints'
       if (!isOff && !(isFault(thrown) && thrown.category === 'box_not_found')) throw runnerFault(thrown, boxId)

@@ -45,8 +45,14 @@ export class Runners {
     return [...(address === undefined ? [] : [address.runnerId]), ...(this.#joined?.known ?? [])]
   }
 
-  /** Every runner that may have boxes of ours, by its id, with how to reach it. To read the list starts no runner. */
-  async all(signal: AbortSignal): Promise<ReadonlyMap<string, () => Promise<ConnectedRunner>>> {
+  /**
+   * Every runner that may have boxes of ours, by its id, with how to reach it. To read the list starts no runner.
+   * `finds`: also the runner of this machine if it has not been called yet.
+   */
+  async all(
+    signal: AbortSignal,
+    { finds = false }: { readonly finds?: boolean } = {},
+  ): Promise<ReadonlyMap<string, () => Promise<ConnectedRunner>>> {
     const joined = this.#joined
     const rows = (await joined?.list()) ?? []
     const found = new Map(
@@ -57,7 +63,7 @@ export class Runners {
       ),
     )
     const { address } = this.#endpoint
-    const isAsked = address !== undefined || (joined !== undefined && this.#isConfigured()) // I1
+    const isAsked = address !== undefined || (joined === undefined ? finds : this.#isConfigured()) // I1
     const id = address?.runnerId ?? CONFIGURED
     return isAsked && !found.has(id) ? found.set(id, () => this.#endpoint.connect(null, 0, signal)) : found
   }

@@ -37,6 +37,7 @@ export function checkpointsFor(host: RunnerHost, box: BoxParts): Checkpoints | u
     folder: box.paths.checkpoints,
     isAuto: checkpoints === 'auto',
     live: () => [...box.execs.live.keys()],
+    nameOf: (execId) => box.execs.live.get(execId)?.background?.name,
     isStarting: () => box.starter.isStarting,
     workspace,
     place: (store) => placeFor(host, box.stored, store, workspace),

@@ -33,6 +33,8 @@ export type CheckpointedBox = {
   readonly isAuto: boolean
   /** Ids of execs that run. */
   readonly live: () => readonly string[]
+  /** The name of a background process; undefined if the exec is none. */
+  readonly nameOf: (execId: string) => string | undefined
   /** Whether an exec is about to start. */
   readonly isStarting: () => boolean
   readonly workspace: () => WorkspaceAccess
@@ -171,12 +173,13 @@ export class Checkpoints {
   }
 
   restore(id: string, request: RestoreRequest): Promise<Restored> {
-    this.#records.get(this.#box.id, id)
+    const { kind, label } = this.#records.get(this.#box.id, id)
+    const isRedo = kind === 'safety' && label === null
     if (request.dryRun === true)
-      return this.#asked((store, signal) => previewRestore(this.#context(store, signal), id, request))
+      return this.#asked((store, signal) => previewRestore(this.#context(store, signal, isRedo), id, request))
     this.#requireIdle()
     const restoring = this.#asked(async (store, signal) => {
-      const restored = await restore(this.#context(store, signal), id, request)
+      const restored = await restore(this.#context(store, signal, isRedo), id, request)
       const kept = restored.safety === null ? [id] : [id, restored.safety]
       await this.#makeRoom(store, kept, signal).catch(ignored) // the next checkpoint tries again
       this.#settleSoon(store)
@@ -286,13 +289,13 @@ export class Checkpoints {
     })
   }
 
-  #context(store: ShadowStore, signal: AbortSignal): RestoreContext {
+  #context(store: ShadowStore, signal: AbortSignal, isRedo: boolean): RestoreContext {
     const { id: boxId, workspace, exclusive } = this.#box
     const { checkpoints: limits } = this.#host
     const began = this.#begin()
     const [activity, records] = [this.#activity, this.#records]
     const keepSafety = (captured: Captured): Promise<Checkpoint> =>
-      this.#keep(store, captured, { ...began, label: null, kind: 'safety' }, signal)
+      this.#keep(store, captured, { ...began, label: isRedo ? REDO_LABEL : null, kind: 'safety' }, signal)
     return { boxId, store, signal, limits, activity, records, workspace, exclusive, keepSafety }
   }
 
@@ -302,11 +305,11 @@ export class Checkpoints {
     const isRestoring = this.#restoring !== undefined
     if (live.length === 0 && !isRestoring && !this.#box.isStarting()) return
     const [execId] = live
+    const name = execId === undefined ? undefined : this.#box.nameOf(execId)
+    const running = name === undefined ? `exec ${execId} is running` : `the background process ${name} is running`
     throw new Fault('workspace_busy', {
-      facts: {
-        detail: isRestoring ? 'a restore is under way' : execId ? `exec ${execId} is running` : 'an exec is starting',
-      },
-      errorRaw: `${live.length} execs: ${live.slice(0, 10).join(', ')}`,
+      facts: { detail: isRestoring ? 'a restore is under way' : execId ? running : 'an exec is starting' },
+      errorRaw: `${live.length === 1 ? '1 exec is' : `${live.length} execs are`} running: ${live.slice(0, 10).join(', ')}`,
       boxId: this.#box.id,
       execId,
     })
@@ -345,6 +348,8 @@ export function requireCheckpoints(checkpoints: Checkpoints | undefined): Checkp
 }
 
 const FIRST_MS = 50
+/** Of the safety checkpoint before an undo is reversed. */
+const REDO_LABEL = 'before a redo'
 const LOOSE_MAX = 4_000 // loose objects; beyond that they are packed
 
 const ignored = (): void => {

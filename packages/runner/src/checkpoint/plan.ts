@@ -85,14 +85,36 @@ export function isEmptyPlan({ writes, removals, modes, folders, emptied }: Resto
 /** A path of the caller's selection, or anything below one of its folders. No selection: everything. */
 export function selection(paths: readonly string[] | undefined): (path: TreePath) => boolean {
   if (paths === undefined) return () => true
-  const wanted = paths.map((path) => path.replace(/^\.\//, '').replace(/\/+$/, ''))
+  const wanted = paths.map(plain)
   return (path) => {
     const name = shown(path)
-    return wanted.some((one) => one === '' || one === '.' || name === one || name.startsWith(`${one}/`))
+    return wanted.some((one) => isWhole(one) || name === one || name.startsWith(`${one}/`))
   }
 }
 
+/** Those of the caller's paths that no state knows. `held`: files, and folders with files. */
+export function unknownPaths(
+  paths: readonly string[],
+  held: ReadonlySet<string>,
+  states: readonly Manifest[],
+): readonly string[] {
+  const isLeftOut = withinAny(states.flatMap(({ leftOut }) => leftOut))
+  const others = states.flatMap(({ folders, leftOut }) => [...folders.keys(), ...leftOut].map(shown))
+  return paths.filter((path) => {
+    const one = plain(path)
+    if (isWhole(one) || held.has(one) || isLeftOut(Buffer.from(one).toString('latin1'))) return false
+    return !others.some((other) => other === one || other.startsWith(`${one}/`))
+  })
+}
+
+/** The caller's paths as git knows them, without those that cannot be in a workspace. */
+export const namesIn = (paths: readonly string[]): string[] =>
+  paths.map(plain).filter((one) => !isWhole(one) && !one.startsWith('/') && !one.split('/').includes('..'))
+
 // ---- details ----
+
+const plain = (path: string): string => path.replace(/^(\.\/)+/, '').replace(/\/+$/, '')
+const isWhole = (path: string): boolean => path === '' || path === '.'
 
 const permIn = ({ files }: Manifest, path: TreePath): number | undefined => files.get(path)
 

@@ -13,7 +13,7 @@ import type { Activity } from './activity.ts'
 import { type Applied, applyPlan, findObstacles } from './apply.ts'
 import { capture, type Captured } from './capture.ts'
 import { shown } from './listing.ts'
-import { isEmptyPlan, planRestore, previewOf, type RestorePlan, selection } from './plan.ts'
+import { isEmptyPlan, namesIn, planRestore, previewOf, type RestorePlan, selection, unknownPaths } from './plan.ts'
 import type { CheckpointRecords } from './records.ts'
 import type { ShadowStore, Snapshot } from './shadow-store.ts'
 
@@ -93,7 +93,27 @@ async function compare(
   const { store, signal, limits, activity } = context
   const safeAt = await activity.tick() // what changes from here on may be missing from the capture
   const now = await capture(store, limits, signal)
-  return { now, safeAt, plan: await planBetween(context, now, await store.load(id, signal), paths) }
+  const then = await store.load(id, signal)
+  await refuseUnknown(context, paths ?? [], [now, then])
+  return { now, safeAt, plan: await planBetween(context, now, then, paths) }
+}
+
+/** A path that is nowhere is a mistake, not a file that does not differ. */
+async function refuseUnknown(
+  { store, signal, boxId }: RestoreContext,
+  paths: readonly string[],
+  states: readonly Snapshot[],
+): Promise<void> {
+  if (paths.length === 0) return
+  const names = namesIn(paths)
+  const held = await Promise.all(states.map((state) => store.held(state, names, signal)))
+  const manifests = states.map(({ manifest }) => manifest)
+  const [first] = unknownPaths(paths, new Set(held.flat()), manifests)
+  if (first === undefined) return
+  throw new Fault('file_not_found', {
+    error: `There is no ${first.slice(0, 200)} in the workspace, and there was none at the checkpoint. Nothing was changed. Paths are relative to the workspace.`,
+    boxId,
+  })
 }
 
 function conflictsIn({ workspace, activity }: RestoreContext, plan: RestorePlan, safeAt: bigint): readonly string[] {

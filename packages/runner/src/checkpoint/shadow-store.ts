@@ -26,6 +26,7 @@ import {
   joinNul,
   type Manifest,
   parseRawDiff,
+  shown,
   splitNul,
   type TreeChange,
   type TreePath,
@@ -127,6 +128,17 @@ export class ShadowStore {
 
   async changes(from: Snapshot, to: Snapshot, signal: AbortSignal): Promise<TreeChange[]> {
     return parseRawDiff(await this.git([...DIFF_TREE, '--raw', '-z', from.tree, to.tree], { signal }))
+  }
+
+  /** Which of these files and folders a state holds. */
+  async held({ tree }: Snapshot, names: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const found: string[] = []
+    for (let from = 0; from < names.length; from += NAMES_AT_ONCE) {
+      const some = names.slice(from, from + NAMES_AT_ONCE)
+      const listed = await this.git(['ls-tree', '-z', '--full-tree', '--name-only', tree, '--', ...some], { signal })
+      found.push(...splitNul(listed).map(shown))
+    }
+    return found
   }
 
   /** As text, for people. */
@@ -261,6 +273,7 @@ export class ShadowStore {
 
 const EMPTY = Buffer.alloc(0)
 const REFS = 'refs/checkpoints'
+const NAMES_AT_ONCE = 200 // a command line of at most a megabyte
 const PATHS_AT_ONCE = 2_000
 const INDEX_BYTES_MAX = 256 * 1024 * 1024
 const EXCLUDE_BYTES_MAX = 64 * 1024
