@@ -1,4 +1,4 @@
-/** Background processes in words, and the command that stops one. Pure. */
+/** Background processes as text, and the command that stops one. Pure. */
 import type { SessionProcess } from '@breakfall/wire'
 import { printable } from './printable.ts'
 import { shellQuoted } from './shell-quoted.ts'
@@ -16,7 +16,6 @@ export function leftRunning(process: SessionProcess): string {
   return `still running: ${printable(process.name)}${where}; to stop it: ${stopCommand(process)}`
 }
 
-/** Two processes may have the same name; then the id says which. */
 export const stopCommand = ({ name, sessionId }: SessionProcess): string =>
   `breakfall processes stop ${shellQuoted(printable(name))} --session ${sessionId}`
 
