@@ -83,6 +83,6 @@ test('a rehearsal ends with the next command, which works from where the rehears
   const after = afterRehearsal(npm, undefined)
   assert.equal(after[1], `  npm --prefix '/home/me/break fall' start -- "make the failing test pass"`)
   assert.match(how ?? '', /or see: breakfall config example$/)
-  assert.match(after[2] ?? '', /see: '\/home\/me\/break fall\/packages\/cli\/bin\/breakfall\.mjs' config example$/)
+  assert.match(after[2] ?? '', /see: npm --prefix '\/home\/me\/break fall' start -- config example$/)
   assert.deepEqual(afterRehearsal(npm, 'gpt-5 at https://x.example (OPENAI_API_KEY is set)').slice(2), [], 'it is set')
 })

@@ -59,7 +59,7 @@ export function refusedCall(
   if (status === 401 && (reported === undefined || reported.category === 'unauthorized')) {
     const source = address.tokenSource ?? 'this client'
     const error = redirected
-      ? `The server at ${url} redirects to ${new URL(from).origin}, and the token goes only to the address that you gave. Use that address.`
+      ? `The server at ${url} redirects to ${new URL(from).origin}, which does not get the token. Use that address.`
       : `The daemon at ${url} rejected the token from ${source}. Its token has changed: restart the daemon, or use the new token.`
     return reported?.with({ error, status }) ?? reportedFault('unauthorized', { error, errorRaw, status })
   }
@@ -73,7 +73,7 @@ export function refusedCall(
 
 /** What a proxy answers while its daemon is away, or while it has too much to do itself. 520 to 529 are Cloudflare's. */
 const isFromProxy = (status: number): boolean =>
-  [408, 429].includes(status) || (status >= 502 && status <= 504) || (status >= 520 && status <= 529)
+  status === 408 || status === 429 || (status >= 502 && status <= 504) || (status >= 520 && status <= 529)
 
 /** A certificate that is not trusted, another protocol, a URL that cannot be requested. */
 const WRONG_SERVER =

@@ -22,6 +22,10 @@ export function orUndefined(check: Check): Check {
   return (value) => value === undefined || check(value)
 }
 
+export function listOf(check: Check): Check {
+  return (value) => Array.isArray(value) && value.every(check)
+}
+
 export function isText(value: unknown): value is string {
   return typeof value === 'string'
 }

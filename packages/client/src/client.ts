@@ -212,7 +212,7 @@ export class DaemonClient {
 
   /** What changed since before a turn, or since a checkpoint. Default: since before the last turn that wrote. */
   diff(sessionId: string, query: DiffQuery = {}): Promise<CheckpointDiff> {
-    return this.#core.get(diffPath(sessionId, query), isDiff, 'a list of changed files')
+    return this.#core.get(diffPath(sessionId, query), isDiff, 'a list of files')
   }
 
   /** The same as a patch. */
@@ -228,14 +228,13 @@ export class DaemonClient {
 
   /** The background processes of all sessions, or of one. */
   processes(session?: string): Promise<SessionProcessList> {
-    const path = withQuery('/v1/processes', session === undefined ? [] : [['session', session]])
-    return this.#core.get(path, isProcessList, 'a list of processes')
+    return this.#core.get(withQuery('/v1/processes', [['session', session]]), isProcessList, 'a list of processes')
   }
 
   /** Stops a background process, by its name or the id of its exec. */
   stopProcess(sessionId: string, process: string): Promise<StoppedProcess> {
     const path = `${sessionPath(sessionId)}/processes/${segment(process)}/stop`
-    return this.#core.post(path, {}, isStopped, 'what it stopped')
+    return this.#core.post(path, {}, isStopped, 'a process')
   }
 
   /** The MCP servers, and how they are. */
@@ -260,7 +259,7 @@ export class DaemonClient {
       path: `/v1/mcp/${segment(name)}/call`,
       body: { tool, arguments: given },
     }
-    return read(await this.#core.ask(request), isMcpCalled, 'the result of a tool')
+    return read(await this.#core.ask(request), isMcpCalled, 'a result')
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */

@@ -64,5 +64,5 @@ async function unlessSilent<T>(reading: Promise<T>, { address, livenessMs }: Con
 const silentFault = (url: string, livenessMs: number): ReportedFault =>
   reportedFault('daemon_unreachable', {
     error: `The daemon at ${url} has sent nothing for ${livenessMs / 1000} s. Reconnecting.`,
-    errorRaw: `no byte and no heartbeat in ${livenessMs} ms`,
+    errorRaw: `silent for ${livenessMs} ms`,
   })

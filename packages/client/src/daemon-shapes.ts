@@ -16,7 +16,7 @@ import type {
   StoppedProcess,
   Turn,
 } from '@breakfall/wire'
-import { fields, isNumber, isRecord, isText, orUndefined, shape } from './check.ts'
+import { fields, isNumber, isRecord, isText, listOf, orUndefined, shape } from './check.ts'
 import { isSession, isTurn } from './shapes.ts'
 
 export type DaemonHealth = { readonly status: 'ok'; readonly version: string }
@@ -43,34 +43,31 @@ export type DiffQuery = {
 export const isTicket = shape<ConsoleTicket>({ ticket: isText, expiresAt: isText })
 export const isPruned = shape<Pruned>({ sessions: isNumber, bytes: isNumber })
 export const isReleased = shape<{ readonly released: boolean }>({ released: (value) => typeof value === 'boolean' })
-export const isRunnerView = shape<RunnerView>({ runnerId: isText, url: isText, state: isText, lastSeen: isText })
+export const isRunnerView = shape<RunnerView>({ runnerId: isText, url: isText, state: isText })
 export const isRunnerList = shape<RunnerList>({ runners: Array.isArray })
 export const isDaemonList = shape<DaemonList>({ daemons: Array.isArray })
 export const isMcpServer = shape<McpList['servers'][number]>({ name: isText, state: isText, tools: isNumber })
-export const isMcpList = shape<McpList>({ servers: (value) => Array.isArray(value) && value.every(isMcpServer) })
+export const isMcpList = shape<McpList>({ servers: listOf(isMcpServer) })
 export const isMcpDetail = shape<McpDetail>({ name: isText, state: isText, offered: Array.isArray, log: Array.isArray })
 export const isMcpCalled = shape<McpCalled>({ outcome: isText, text: isText })
 export const isCheckpoints = shape<SessionCheckpoints>({
   mode: isText,
-  checkpoints: (value) => Array.isArray(value) && value.every(fields({ id: isText, at: isText, files: isNumber })),
+  checkpoints: listOf(fields({ id: isText, at: isText, files: isNumber })),
   skipped: Array.isArray,
 })
-export const isProcessList = shape<SessionProcessList>({
-  processes: (value) =>
-    Array.isArray(value) && value.every(fields({ name: isText, execId: isText, sessionId: isText })),
-})
-export const isStopped = shape<StoppedProcess>({ execId: isText, name: isText, end: isText })
+export const isProcessList = shape<SessionProcessList>({ processes: Array.isArray })
+export const isStopped = shape<StoppedProcess>({ name: isText, end: isText })
 export const isDiff = shape<CheckpointDiff>({
-  files: (value) => Array.isArray(value) && value.every(fields({ path: isText, change: isText })),
+  files: listOf(fields({ path: isText, change: isText })),
 })
 export const isHealth = shape<DaemonHealth>({ status: (value) => value === 'ok', version: isText })
 export const isModel = shape<DaemonModel>({ name: isText, baseUrl: isText })
 export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isRecord })
 export const isSessionPage = shape<SessionPage>({
-  sessions: (value) => Array.isArray(value) && value.every(isSession),
+  sessions: listOf(isSession),
   next: orUndefined(isText),
 })
 export const isTurnPage = shape<TurnPage>({
-  turns: (value) => Array.isArray(value) && value.every(isTurn),
+  turns: listOf(isTurn),
   next: orUndefined(isText),
 })

@@ -99,10 +99,10 @@ const reasonOf = (frame: SseFrame): string => {
 }
 
 function closedFault(items: readonly StreamItem[]): ReportedFault {
-  const closed = items.find((item) => item !== 'heartbeat' && item.event === 'closed')
-  const reason = closed === undefined || closed === 'heartbeat' ? 'no reason given' : reasonOf(closed)
+  const closed = items.filter((item) => item !== 'heartbeat').find(({ event }) => event === 'closed')
+  const reason = closed === undefined ? 'without a reason' : reasonOf(closed)
   return reportedFault('daemon_unreachable', {
-    error: 'The daemon closed the event stream before the first event. Reconnecting.',
+    error: 'The daemon closed the stream before the first event. Reconnecting.',
     errorRaw: `closed: ${reason}`,
   })
 }

@@ -187,7 +187,7 @@ test('a stream that closes again and again without an event is retried with dela
   )
   await assert.rejects(async () => {
     for await (const event of client.events('s1')) assert.ok(event)
-  }, /closed the event stream before the first event/)
+  }, /closed the stream before the first event/)
   assert.deepEqual(delays, [250, 500])
 })
 

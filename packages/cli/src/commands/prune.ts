@@ -83,7 +83,6 @@ function withAdvice(thrown: unknown, count: number): unknown {
           : `${counted(count, 'session')} before it ${count === 1 ? 'was' : 'were'} deleted.`,
       advice: 'Cancel the turn first, or delete it all the same: breakfall rm --force',
     },
-    cause: thrown,
     turnId: thrown.report.turnId,
   })
 }

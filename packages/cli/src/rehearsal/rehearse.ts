@@ -68,7 +68,7 @@ export function chosenIsolation(
 
 /** How to set a model, with a command that works from the current folder. Pure. */
 export function howToSetModel(checkout: string | undefined): string {
-  const command = checkout === undefined ? 'breakfall' : shellQuoted(`${checkout}/packages/cli/bin/breakfall.mjs`)
+  const command = checkout === undefined ? 'breakfall' : `npm --prefix ${shellQuoted(checkout)} start --`
   return `Set OPENAI_BASE_URL, OPENAI_API_KEY or ANTHROPIC_API_KEY, pass --base-url URL, start Ollama or llama-server, or see: ${command} config example`
 }
 

@@ -34,7 +34,7 @@ test('a daemon that is cut off suspends itself before its lease ends, is declare
   assert.equal(await late, 'lease_lost')
   await eventually('it is a new daemon', () => changes.includes('resume'))
   assert.notEqual(a.lease.bootId, bootId)
-  assert.deepEqual(changes.slice(0, 3), ['suspend', 'lost', 'resume']) // a busy machine may cost it the next lease, too
+  assert.deepEqual(changes.slice(0, 2), ['suspend', 'lost']) // a busy machine may cost it the next lease, too
   assert.deepEqual(
     (await a.read(session.id, 0, 10)).map(({ body }) => body),
     ['1', '2'],

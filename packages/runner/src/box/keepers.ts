@@ -170,7 +170,7 @@ export class Keepers {
   }
 
   #toAdd(): number {
-    return [...this.#all].reduce((sum, keeper) => sum + keeper.processes, this.#ended.count)
+    return [...this.#all].reduce((sum, keeper) => sum + keeper.processes, this.#ended.count(this.#box.pids() ?? 0))
   }
 
   #addPids(added: number): void {
@@ -193,7 +193,7 @@ export class Keepers {
       if (waitedMs === 0) return undefined
       this.#ended.collect(RUNNER_DEFAULTS.endedPidsLooks)
       this.#addPids(this.#toAdd())
-      return this.#ended.count === 0 ? true : undefined
+      return this.#ended.isEmpty ? true : undefined
     }
     const limits = { everyMs: RUNNER_DEFAULTS.endedPidsEveryMs, forMs: Number.POSITIVE_INFINITY, ref: false }
     void pollUntil(review, limits).then(() => {

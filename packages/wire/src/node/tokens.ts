@@ -2,8 +2,18 @@
  * Token files: one `TOKEN`, `TOKEN PREFIX…` or `TOKEN scope=read` per line, comments with `#`. A missing file is created with one
  * random token and mode 0600. A token without prefixes is valid for all of them. A token with `scope=read` may only read.
  */
-import { randomBytes } from 'node:crypto'
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { randomBytes, randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { sameToken } from './guards.ts'
@@ -80,14 +90,18 @@ export function findGrant(grants: readonly TokenGrant[], token: string | undefin
 const SCOPE = 'scope='
 const READ_SCOPE = `${SCOPE}read`
 
-/** A file with one random secret, unless there is one already. */
+/** A file with one random secret, unless there is one already. It appears whole: no other process ever reads it empty. */
 export function makeSecretFile(file: string): void {
+  if (existsSync(file)) return
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  const draft = `${file}.${randomUUID()}`
+  writeFileSync(draft, randomBytes(32).toString('base64url') + '\n', { flag: 'wx', mode: 0o600 })
   try {
-    const fd = openSync(file, 'wx', 0o600)
-    writeSync(fd, randomBytes(32).toString('base64url') + '\n')
-    closeSync(fd)
+    linkSync(draft, file)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST'
+    if (!isThere) throw error // otherwise another process was first
+  } finally {
+    rmSync(draft, { force: true })
   }
 }
