@@ -33,6 +33,11 @@ test('several sessions can be removed, and what follows two dashes is not counte
     assert.deepEqual(start(line.split(' ')), line.split(' '))
 })
 
+test('a single word that is nearly a command is refused as one, and not sent to a model', () => {
+  for (const word of ['docter', 'sesions', 'Doctor', 'upp']) assert.deepEqual(start([word]), [word])
+  for (const words of [['test'], ['fix'], ['docter', 'please']]) assert.deepEqual(start(words), ['run', ...words])
+})
+
 test('anything else is a prompt, also if it starts with the name of a command', () => {
   for (const words of [
     ['make the test pass'],

@@ -16,6 +16,6 @@ export {
   text,
   time,
 } from './fields.ts'
-export { didYouMean } from './nearest.ts'
+export { didYouMean, nearest } from './nearest.ts'
 export { invalidRequest, parseRequest } from './parse.ts'
 export { BACKGROUND_READY_MS, type BoxProcess, execBackgroundSchema, processListSchema } from './runner-api.ts'

@@ -16,7 +16,7 @@ Examples:
   breakfall chaos --upstream http://127.0.0.1:8080 --plan "rate=0.2"
   some-command 2>&1 | breakfall explain -
 
-In a checkout, "npm start -- WORDS" runs "breakfall run WORDS". If WORDS are another command with its arguments and flags, that command runs.
+In a checkout, "npm start -- WORDS" runs "breakfall run WORDS". If WORDS are another command with its arguments and flags, that command runs. A single word that looks like a misspelled command is refused; "npm start -- run WORD" sends it as a prompt.
 ${EXIT_CODES_HELP}`
 
 /** By command. */

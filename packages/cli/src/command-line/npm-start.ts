@@ -1,13 +1,17 @@
 /** The words after `npm start --`: a command if they read like one, otherwise the prompt of a run. Pure. */
 import type { Argument, Command } from 'commander'
+import { nearest } from '@breakfall/wire/internal'
 import { commonFlagsLast } from './flags.ts'
 
-/** `show 0198` and `mcp list` are commands; `show me what this does` is a prompt, and so is everything in quotes with a space. */
+/**
+ * `show 0198` and `mcp list` are commands; `show me what this does` is a prompt, and so is everything in quotes with a space. A single
+ * word that is nearly a command is no prompt: it is passed on as the command that it is not, and refused.
+ */
 export function startWords(program: Command, given: readonly string[]): readonly string[] {
   const words = commonFlagsLast(given)
   const [first, ...others] = words
   if (first === undefined) return ['run']
-  return first === 'help' || isCommand(program, first, others) ? words : ['run', ...given]
+  return first === 'help' || isCommand(program, first, others) || isTypo(program, words) ? words : ['run', ...given]
 }
 
 // ---- details, in the order they are used above ----
@@ -19,6 +23,12 @@ function isCommand(parent: Command, name: string, others: readonly string[]): bo
   const [first, ...more] = words
   if (command.commands.length === 0) return fits(command.registeredArguments, words)
   return first === undefined || first === 'help' || isCommand(command, first, more)
+}
+
+function isTypo({ commands }: Command, words: readonly string[]): boolean {
+  const [word = ''] = words
+  const names = commands.map((command) => command.name())
+  return words.length === 1 && /^[a-z]+$/i.test(word) && !names.includes(word) && nearest(word, names) !== undefined
 }
 
 /** Values of flags are not counted: they follow the flags. */
