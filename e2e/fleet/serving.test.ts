@@ -1,7 +1,6 @@
 /** Any daemon answers: acceptance cases 1 to 4, 6, 11, 13, 15, 17 and 22. */
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { types } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
@@ -91,10 +90,9 @@ test('3: one key for a new session at two daemons makes one session', async () =
 
 test('4: a cancel at another daemon than the one that runs the turn ends the process', async () => {
   const { id } = await a.api.session(inShared)
-  const turnId = await a.api.prompt(id, `echo 1 > runs; ${SLEEP}`)
+  const turnId = await a.api.prompt(id, SLEEP)
   await b.api.events(id, ({ type }) => type === 'tool-call')
-  await eventually('the command runs', () => existsSync(join(rig.workspace, 'runs')) || undefined)
-  assert.ok(isRunning(SLEEP))
+  await eventually('the command runs', () => isRunning(SLEEP) || undefined)
   assert.equal((await c.api.call('POST', `/v1/turns/${turnId}/cancel`)).status, 202)
   const events = await sameEverywhere([a, b, c], id, turnId)
   const end = events.at(-1)
