@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * What is installed: `runTime` if it is all that the program needs, `dev` if the packages for tests and tools are complete too,
+ * What is installed: `runTime` if the program has everything it needs, `dev` if the packages for tests and tools are complete too,
  * `someDev` if there is any of those. npm notes what it installed in `node_modules/.package-lock.json`, as its last step.
  */
 export function installedIn(root) {

@@ -174,7 +174,7 @@ const skip = existsSync(BOUNCER) ? false : 'PgBouncer is not installed here (Deb
 
 describe('side by side', { concurrency: true }, () => {
   test('33: once there is space again, the turn and new prompts continue', LIMIT, async (t) => {
-    if (parked === undefined) return t.skip('the disk was never full')
+    if (parked === undefined) return t.skip('the test before this one could not fill a disk here')
     const { id, turnId, idleId } = parked
     const next = await b.api.prompt(idleId, 'talk')
     assert.equal((await sameEverywhere([a, b], idleId, next)).at(-1)?.type, 'turn-end')

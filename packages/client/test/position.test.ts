@@ -14,7 +14,7 @@ test('each event is taken once, in order, and the cursor is that of the last one
   assert.equal(position.cursor, 'j-2')
 })
 
-test('it continues after a cursor or a number, and a missing event is a fault that leaves the place as it was', () => {
+test('it continues after a cursor or a number, and a missing event is a fault that does not move the position', () => {
   for (const after of ['j-7', 7]) {
     const position = new EventPosition(after)
     assert.throws(

@@ -184,7 +184,7 @@ test('a stall is drawn as silence, a wait never as work, and a killed daemon as 
   ])
 })
 
-test('a daemon killed during a wait changes nothing about the wait: the turn still retries, and can be told to retry now', () => {
+test('a daemon killed during a wait changes nothing about the wait: the turn still retries, and "retry now" works', () => {
   const waiting = new Journal('s1', START).turn('t1', 'go').step().retry('model_rate_limited', '429', 60_000)
   const killed = onlyTurn(waiting.wait(4_000).add('taken-over', { epoch: 2 }).events)
   assert.deepEqual([killed.state, killed.wait?.until], ['retrying', START + 60_000])

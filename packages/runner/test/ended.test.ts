@@ -22,7 +22,7 @@ describe('ended processes', async () => {
     const table = new Map(Array.from({ length: 10 }, (_, i) => [i, i]))
     const ended = new EndedProcesses((pid) => table.get(pid), 100)
     ended.add(table.keys())
-    for (let i = 3; i < 10; i += 1) table.delete(i) // 0, 1 and 2 stay for ever
+    for (let i = 3; i < 10; i += 1) table.delete(i) // 0, 1 and 2 stay
     for (let round = 0; round < 4; round += 1) ended.collect(3)
     assert.equal(ended.count(100), 3)
   })

@@ -10,7 +10,7 @@ export type SseFrame = {
 /** What was read at once. */
 export type SseRead = {
   readonly text: string
-  /** What the text was decoded from. A character may have begun in an earlier read, or end in a later one. */
+  /** What the text was decoded from. A character may start in an earlier read, or end in a later one. */
   readonly bytes: Uint8Array | undefined
 }
 

@@ -119,7 +119,7 @@ export async function healthAt(url: string): Promise<{ readonly version: string 
   return response.ok && isHealth && typeof body.version === 'string' ? { version: body.version } : 'not a daemon'
 }
 
-/** It is running, whatever it says. */
+/** A refusal is an answer: the daemon is running. */
 const refused = (url: string, status: number): Fault =>
   new Fault('forbidden', {
     message: {

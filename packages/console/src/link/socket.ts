@@ -54,7 +54,7 @@ export class Link {
     else this.drop()
   }
 
-  /** Goes on with another connection. */
+  /** Continues on a new connection. */
   drop(): void {
     this.#socket?.close()
     this.#now()

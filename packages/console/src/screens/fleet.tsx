@@ -141,7 +141,7 @@ type Page = {
   readonly counts: Counts
 }
 
-/** A further page is added once. A first page that is read again leaves the rows below it where they are. */
+/** A further page is added once. Reading the first page again keeps the rows below it. */
 function pageAfter(known: Page | null, cursor: string | null, fresh: Page): Page {
   if (known === null || known.asked !== fresh.asked) return fresh
   if (cursor !== null)

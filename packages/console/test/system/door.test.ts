@@ -1,4 +1,4 @@
-/** Who gets in, what leaves, and what is shown to nobody: cases 1, 5, 8, 58, and the chaos routes outside a demo (69). */
+/** Who gets in, what leaves, and what is never shown: cases 1, 5, 8, 58, and the chaos routes outside a demo (69). */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
@@ -117,7 +117,7 @@ browserTest(
   },
 )
 
-/** All that a page holds and keeps. */
+/** Everything a page holds and stores. */
 const everything = (page: Page): Promise<string> =>
   page.evaluate(async () =>
     [

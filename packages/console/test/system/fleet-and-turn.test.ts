@@ -331,7 +331,7 @@ browserTest(
     await page.getByText('Whole.').first().waitFor()
     assert.equal(staged.subscribed.at(-1), `j2-${known}`)
 
-    // A token that is no longer accepted is asked for, and the page continues where it was.
+    // A token that is no longer accepted is asked for again, and the page stays on its screen.
     staged.token = 'another-token'
     staged.drop()
     await page.getByLabel('Token').waitFor()

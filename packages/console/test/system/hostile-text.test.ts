@@ -137,7 +137,7 @@ browserTest(
     await page.locator('.composer .said, .said', { hasText: '<b>⟦U+202E⟧title</b>' }).first().waitFor()
     assert.doesNotMatch(await textOf(page, '#announcer'), /\u202e/)
 
-    // copied: raw where the raw text is asked for, and as text where it is Markdown
+    // copied: unchanged as raw text, and escaped in Markdown
     await page.evaluate(() => {
       location.hash = '#/s/s1?step=1&attempt=1'
     })

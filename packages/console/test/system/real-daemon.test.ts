@@ -190,7 +190,7 @@ registerHooks({ resolve(name, context, next) {
         await real.up()
         assert.equal(real.url, url, 'the same address after a restart')
         await page.waitForSelector('[data-link="open"]', { timeout: 60_000 })
-        // Nobody has to take over a parked turn: it stays parked.
+        // No daemon has to take over a parked turn: it stays parked.
         if (state !== 'needs') takeovers += 1
         await page.waitForFunction((n) => document.querySelectorAll('[data-scar="takeover"]').length >= n, takeovers, {
           timeout: 60_000,

@@ -60,7 +60,7 @@ describe('a warm sandbox', { skip: withoutBwrap }, async () => {
   })
 
   test(
-    'has no process of another one: a command that attaches to all that it finds, finds only its own',
+    'has no process of another one: a command that attaches to every process it finds, finds only its own',
     {
       skip: perl === null ? 'perl is not installed' : PTRACE === undefined && 'the number of ptrace is not known here',
     },

@@ -2,7 +2,7 @@
  * Appends that wait to be written. Pure: it says which of them travel together.
  *
  * I1  Of one session, only one append is under way at a time, and in the order in which they came: each builds on the one before.
- * I2  An append that can fail for reasons of its own (a key, a command) travels alone.
+ * I2  An append that can fail by itself (because of a key or a command) travels alone.
  */
 import type { Fault } from '@breakfall/faults'
 import type { Append } from '../store.ts'

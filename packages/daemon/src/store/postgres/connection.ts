@@ -149,11 +149,14 @@ const GOODBYE_MS = 500
 
 const ignore = (): void => undefined // it was not open
 
-/** The server answered, so the connection is in order. Class 57 and 08 end it; one that is read-only may stay so, and a new one not. */
+/**
+ * The server answered, so the connection is in order. Classes 57 and 08 end it. So does 25006: a read-only connection may stay
+ * read-only, while a new one is not.
+ */
 const isAnswer = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && !/^(?:08|25006|57P)/.test(error.code ?? '08')
 
-/** No such statement, or one that is there already. */
+/** There is no such statement, or its name is taken. */
 const isAboutNames = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && (error.code === '26000' || error.code === '42P05')
 
