@@ -79,13 +79,18 @@ export function readPlan(value: unknown): Plan {
 }
 
 export function badPlan(errors: readonly FieldError[], cause?: unknown): Fault {
-  const issues = errors.map((e) => `${e.field} must be ${e.expected}, got ${e.got}`).join('; ')
-  const error = `the fault plan is not valid: ${issues}`
+  const issues = errors.map(({ field, expected, got }) =>
+    expected.startsWith(NO_FIELD)
+      ? `unknown field ${field}${expected.slice(NO_FIELD.length)}`
+      : `${field} must be ${expected}, got ${got}`,
+  )
+  const error = `The fault plan is not valid: ${issues.join('; ')}`
   return new Fault('invalid_request', { error, errorRaw: error, errors, cause })
 }
 
 // ---- details ----
 
+const NO_FIELD = 'no such field'
 const PLAN_KEYS = ['seed', 'rate', 'faults', 'at', 'attempts', 'by', 'method', 'path', 'toxics']
 const SEEDED_EVENTS = 8 // if a plan leaves the place of a cut to the seed, it is within the first events
 
@@ -93,7 +98,11 @@ function planFrom(value: unknown, reportIssue: ReportIssue): Plan {
   const input = isObject(value) ? value : (reportIssue('the plan', 'an object', value) ?? {})
   for (const key of Object.keys(input)) {
     if (!PLAN_KEYS.includes(key))
-      reportIssue(key, `one of ${PLAN_KEYS.join(', ')}${didYouMean(key, PLAN_KEYS)}`, input[key])
+      reportIssue(
+        key,
+        `${NO_FIELD}${didYouMean(key, PLAN_KEYS) || `; choose from ${PLAN_KEYS.join(', ')}`}`,
+        input[key],
+      )
   }
   const number = (key: string, fallback: number, expected: string, fits: (n: number) => boolean): number => {
     const given = input[key] ?? fallback
@@ -127,7 +136,7 @@ function planFrom(value: unknown, reportIssue: ReportIssue): Plan {
 function readPlannedFault(value: unknown, field: string, reportIssue: ReportIssue): Plan['at'][number] | undefined {
   if (!isObject(value)) return reportIssue(field, 'an object {request, attempt, fault}', value)
   for (const key of Object.keys(value)) {
-    if (!['request', 'attempt', 'fault'].includes(key)) reportIssue(`${field}.${key}`, 'no such field', value[key])
+    if (!['request', 'attempt', 'fault'].includes(key)) reportIssue(`${field}.${key}`, NO_FIELD, value[key])
   }
   const { request, attempt = 1 } = value
   const isName = isCount(request) || (typeof request === 'string' && request !== '')

@@ -273,7 +273,7 @@ function onceOf(fault: unknown): Plan {
 function upstreamOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  const error = `the upstream must be an http or https URL, got ${JSON.stringify(text)}`
+  const error = `The upstream must be an http or https URL, got ${JSON.stringify(text)}`
   const errors = [{ field: 'upstream', expected: 'an http or https URL', got: JSON.stringify(text) }]
   throw new Fault('invalid_request', { error, errorRaw: error, errors })
 }

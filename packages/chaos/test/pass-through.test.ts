@@ -106,7 +106,7 @@ test('an unreachable upstream is reported as such, not as an injected fault', as
 
 test('an upstream that is not a URL is refused, and the message names it', async () => {
   for (const upstream of ['localhost:80', '', 'ftp://x/']) {
-    await assert.rejects(startFaultProxy({ upstream }), /the upstream must be an http or https URL, got /)
+    await assert.rejects(startFaultProxy({ upstream }), /The upstream must be an http or https URL, got /)
   }
 })
 

@@ -105,7 +105,8 @@ for (const [text, field, expected] of [
   ['rate=2', 'rate', 'a number from 0 to 1'],
   ['rate=lots', 'rate', 'a number from 0 to 1'],
   ['seed=1.5', 'seed', 'a whole number'],
-  ['rat=0.2', 'rat', 'one of seed, rate'],
+  ['rat=0.2', 'rat', 'no such field (did you mean rate?)'],
+  ['frequency=0.2', 'frequency', 'choose from seed, rate'],
   ['rate', 'rate', 'name=value'],
   ['rate=0.1,rate=0.2', 'rate', 'given once'],
   ['faults=resett', 'faults.0', 'one of reset_before_headers'],
@@ -134,7 +135,7 @@ for (const [text, field, expected] of [
         assert.ok(isFault(error) && error.category === 'invalid_request')
         const found = error.report.errors?.find((entry) => entry.field === field)
         assert.ok(found?.expected.includes(expected), error.message)
-        assert.match(error.message, /^the fault plan is not valid: /)
+        assert.match(error.message, /^The fault plan is not valid: /)
         return true
       },
     )

@@ -44,3 +44,13 @@ test('a read whose characters are not its bytes goes out as text', () => {
   for (const read of reads) decoder.push(Buffer.concat(read))
   assert.deepEqual(out.take(), [`${long}data: ü\n\n${long}data: ü\n\n${long}data: \uFFFD\n\n${long}`])
 })
+
+test('a small event goes out as the bytes that came; several, from several reads, as one text', () => {
+  const event = 'data: x\n\n'
+  const out = new Outgoing()
+  const decoder = new SseDecoder({ onEvent: (frame) => out.addFrame(frame) })
+  decoder.push(Buffer.from(event))
+  assert.deepEqual(out.take(), [Buffer.from(event)])
+  for (let read = 0; read < 3; read++) decoder.push(Buffer.from(event))
+  assert.deepEqual(out.take(), [event.repeat(3)])
+})

@@ -106,19 +106,42 @@ test('calls and items of an unknown type wait for the terminal event, all or non
   assert.ok(!got.body.includes('teleport'))
 })
 
+test('a tool search waits for the terminal event unless the provider runs it', async () => {
+  for (const [execution, isSent] of [
+    ['client', false],
+    [undefined, false],
+    ['server', true],
+  ] as const) {
+    const search = otherItem({
+      id: 'ts_1',
+      type: 'tool_search_call',
+      ...(execution === undefined ? {} : { execution }),
+    })
+    const got = await relayed([cut(...responseFrames([messageItem(['Hi']), search]).slice(0, -1)), json(400, {})])
+    assert.equal(got.body.includes('ts_1'), isSent, execution ?? 'not said')
+  }
+})
+
 test('an answer that cannot be healed ends with the flat error and nothing after it', async () => {
-  const got = await relayed([stream(...upToDelta(HELLO, 2)), responding([messageItem(['Howdy'])])])
-  dense(got)
-  const { type, code, param, message } = endOf(got)
-  assert.deepEqual([type, code, param], ['error', 'model_stream_incomplete', null])
-  assert.match(message, /cannot be continued/)
-  const broken = await relayed([cut(...upToDelta(HELLO, 2)), responding([messageItem(['Howdy'])])])
-  assert.equal(endOf(broken).code, 'model_stream_interrupted')
+  const start = upToDelta(HELLO, 2)
+  for (const broken of [cut(...start), stream(...start), stream(...start, flatError('server_error', 'boom'))]) {
+    const got = await relayed([broken, responding([messageItem(['Howdy'])])])
+    dense(got)
+    const { type, code, param, message } = endOf(got)
+    assert.deepEqual([type, code, param], ['error', 'model_stream_interrupted', null])
+    assert.match(message, /cannot be continued|stopped after/)
+  }
 })
 
 test('an error that no retry can help is the response before content, and a flat error after it', async () => {
-  const before = await relayed([stream(...HELLO.slice(0, 2), failedEvent('invalid_prompt', 'no'))])
-  assert.equal(before.requests.length > 0, true)
+  for (const [refusal, status] of [
+    ['invalid_prompt', 400],
+    ['bio_policy', 422],
+    ['invalid_image_url', 400],
+  ] as const) {
+    const before = await relayed([stream(...HELLO.slice(0, 2), failedEvent(refusal, 'no'))])
+    assert.deepEqual([before.requests.length, before.status, JSON.parse(before.body).error.code], [1, status, refusal])
+  }
   const overflow = await relayed([stream(...HELLO.slice(0, 2), failedEvent('context_length_exceeded', 'too long'))])
   assert.deepEqual([overflow.status, JSON.parse(overflow.body).error.code], [413, 'context_length_exceeded'])
   const after = await relayed([stream(...upToDelta(HELLO, 1), flatError('context_length_exceeded', 'too long'))])

@@ -13,7 +13,7 @@ export function itemKind(item: JsonObject): ItemKind {
   const { type } = item
   if (typeof type !== 'string' || !Object.hasOwn(KINDS, type)) return 'call' // a type that we do not know may be one to run
   if (type === 'shell_call' && isContainer(item)) return 'effect'
-  if (type === 'tool_search_call' && item['execution'] === 'client') return 'call'
+  if (type === 'tool_search_call' && item['execution'] !== 'server') return 'call'
   return KINDS[type] ?? 'call'
 }
 

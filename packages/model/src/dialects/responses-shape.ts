@@ -64,11 +64,14 @@ export class ResponsesShape implements ClientShape {
     return this.#write({ type: 'response.in_progress', response: { ...this.#response, status: 'in_progress' } })
   }
 
-  errorEnd({ category, error }: FaultReport, reported: JsonObject | undefined): string {
+  /** However an answer broke, a client that holds a part of it reads one code: the message says what happened. */
+  errorEnd({ class: of, category, error }: FaultReport, reported: JsonObject | undefined): string {
     const { code, message, param } = errorIn(reported)
+    const isBreak = this.#items.length > 0 && (of === 'transient' || of === 'throttled')
+    const ours = isBreak ? 'model_stream_interrupted' : category
     return this.#write({
       type: 'error',
-      code: reported === undefined ? category : (code ?? category),
+      code: reported === undefined ? ours : (code ?? ours),
       message: reported === undefined ? error : (message ?? error),
       param: param ?? null,
     })

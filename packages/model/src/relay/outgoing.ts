@@ -1,6 +1,6 @@
 /**
- * What is on its way to the client. Events that go out as they came in, one after the other, are one piece of what came in: a
- * large piece as bytes if possible, since those need no encoding. Small ones are joined, since each write has its price.
+ * What is on its way to the client. Events that go out as they came in, one after the other, are one piece of what came in: as
+ * bytes if possible, since those need no encoding. Several small ones are joined, since each write has its price.
  */
 import { isAscii } from 'node:buffer'
 import type { SseFrame, SseRead } from '@breakfall/wire'
@@ -34,17 +34,17 @@ export class Outgoing {
 
   /** Everything since the last call. */
   take(): readonly (string | Buffer)[] {
-    this.#endRead()
+    this.#endRead(this.#pieces.length === 0 && this.#text === '')
     this.#endText()
     const pieces = this.#pieces
     if (pieces.length > 0) this.#pieces = []
     return pieces
   }
 
-  #endRead(): void {
+  #endRead(isAll = false): void {
     const read = this.#read
     if (read === undefined) return
-    const bytes = this.#to - this.#from < BYTES_MIN ? undefined : bytesOf(read)
+    const bytes = isAll || this.#to - this.#from >= BYTES_MIN ? bytesOf(read) : undefined
     if (bytes === undefined) this.#text += read.text.slice(this.#from, this.#to)
     else {
       this.#endText()
@@ -66,5 +66,5 @@ export class Outgoing {
  */
 function bytesOf({ text, bytes }: SseRead): Buffer | undefined {
   if (bytes === undefined || bytes.length !== text.length || !isAscii(bytes)) return undefined
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
