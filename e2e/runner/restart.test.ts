@@ -2,17 +2,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
-import {
-  assertProblem,
-  type Block,
-  BOXES,
-  bytesOf,
-  killIfThere,
-  processesNaming,
-  processesRunning,
-  WireRunner,
-} from './runner-process.ts'
-import { eventually, LIMIT } from '../../test/kit/wait.ts'
+import { assertProblem, type Block, BOXES, bytesOf, WireRunner } from './runner-process.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const flags = ['--allow-isolation', 'process']
 const lines = (from: number, to: number): string =>
@@ -74,96 +65,6 @@ test('kill -9 of the runner during an exec loses no output and no exit code', LI
   assert.equal(await runner.output('kept', 'fast'), 'up\ndone\n')
 })
 
-test('an exec that ended while no runner was alive keeps its output and exit code', LIMIT, async () => {
-  await using runner = await WireRunner.start({ flags })
-  const box = await runner.box()
-  const mark = `sleep 0.4${process.pid}`
-  await using stream = await runner.stream('POST', `${BOXES}/${box}/exec`, {
-    json: { execId: 'e', shell: `echo one; ${mark}; echo two; exit 7` },
-  })
-  await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
-  await runner.end('SIGKILL')
-  await eventually('the process is gone', () => processesRunning(mark).length === 0)
-  await runner.start()
-  const record = await runner.wait(box, 'e')
-  assert.equal(record.exit.cause, 'exited')
-  assert.equal(record.exit.code, 7)
-  assert.equal(await runner.output(box, 'e'), 'one\ntwo\n')
-})
-
-test('three kills of the runner in a row are no worse than one', LIMIT, async () => {
-  await using runner = await WireRunner.start({ flags })
-  const box = await runner.box()
-  const held: Block[] = []
-  await runner.post(`${BOXES}/${box}/exec`, {
-    execId: 'e',
-    shell: 'for i in $(seq 150); do echo "line $i"; sleep 0.02; done; exit 5',
-  })
-  for (let round = 0; round < 3; round++) {
-    await using stream = await runner.stream('GET', `${BOXES}/${box}/execs/e/events?after=${held.at(-1)?.id ?? 0}`)
-    const goal = held.length + 3
-    await readTo(stream.blocks, held, () => held.length >= goal)
-    await runner.end('SIGKILL')
-    await runner.start()
-  }
-  held.push(...(await runner.events(`${BOXES}/${box}/execs/e/events?after=${held.at(-1)?.id}`)))
-  assert.equal(bytesOf(held, 'stdout').toString(), lines(1, 150))
-  assert.equal(held.at(-1)?.data.code, 5)
-})
-
-test('a deadline that passed while no runner was alive is enforced at the restart', LIMIT, async () => {
-  await using runner = await WireRunner.start({ flags })
-  const box = await runner.box()
-  const mark = `sleep 77${process.pid}`
-  await using stream = await runner.stream('POST', `${BOXES}/${box}/exec`, {
-    json: { execId: 'e', shell: `echo up; ${mark}`, timeoutMs: 600 },
-  })
-  await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
-  await runner.end('SIGKILL')
-  await runner.start()
-  const { exit } = await runner.wait(box, 'e')
-  assert.equal(exit.cause, 'timed_out')
-  assert.deepEqual(processesRunning(mark), [])
-})
-
-test(
-  'if all processes of an exec die with the runner, the cause is runner_lost and no exit code is invented',
-  LIMIT,
-  async () => {
-    await using runner = await WireRunner.start({ flags })
-    const box = await runner.box()
-    const mark = `sleep 78${process.pid}`
-    await using stream = await runner.stream('POST', `${BOXES}/${box}/exec`, {
-      json: { execId: 'e', shell: `echo up; ${mark}; echo never` },
-    })
-    await readTo(stream.blocks, [], ({ event }) => event === 'stdout')
-    await runner.end('SIGKILL')
-    for (const pid of [...processesNaming(runner.folder), ...processesNaming(mark)]) killIfThere(pid)
-    await eventually('all processes are gone', () => processesNaming(mark).length === 0)
-    await runner.start()
-    const record = await runner.wait(box, 'e')
-    assert.equal(record.state, 'exited')
-    assert.equal(record.exit.cause, 'runner_lost')
-    assert.equal(record.exit.code, null)
-    assert.equal(await runner.output(box, 'e'), 'up\n')
-    assert.equal((await runner.events(`${BOXES}/${box}/execs/e/events`)).at(-1)?.event, 'exit')
-    assert.equal(await runner.shell(box, 'echo again'), 'again\n')
-  },
-)
-
-test('an epoch from before a restart still counts after it', LIMIT, async () => {
-  await using runner = await WireRunner.start({ flags })
-  const box = await runner.box()
-  const put = (epoch: string) =>
-    runner.put(`${BOXES}/${box}/files/f`, epoch, { headers: { 'x-breakfall-epoch': epoch } })
-  assert.ok((await put('7')).status < 300)
-  await runner.end('SIGKILL')
-  await runner.start()
-  assertProblem(await put('6'), 409, 'lease_lost')
-  assert.equal((await runner.get(`${BOXES}/${box}/files/f`)).text, '7')
-  assert.ok((await put('7')).status < 300)
-})
-
 test('on SIGTERM the runner asks streams to reconnect, leaves execs running and exits with 0', LIMIT, async () => {
   await using runner = await WireRunner.start({ flags })
   const token = runner.token
@@ -195,15 +96,26 @@ test('on SIGTERM the runner asks streams to reconnect, leaves execs running and 
   assert.equal(held.at(-1)?.data.code, 2)
 })
 
-test('a removed box stays removed after a restart, and its id is free', LIMIT, async () => {
-  await using runner = await WireRunner.start({ flags })
-  await runner.box({ id: 'gone' })
-  await runner.put(`${BOXES}/gone/files/f`, 'x')
-  assert.equal((await runner.delete(`${BOXES}/gone`)).status, 204)
-  await runner.end('SIGKILL')
-  await runner.start()
-  assertProblem(await runner.get(`${BOXES}/gone`), 404, 'box_not_found')
-  await runner.box({ id: 'gone' })
-  assert.deepEqual((await runner.get(`${BOXES}/gone/files`)).json.files, [])
-  assert.deepEqual((await runner.get(`${BOXES}/gone/execs`)).json.execs, [])
-})
+test(
+  'after a restart an earlier epoch still counts, a removed box stays removed, and its id is free',
+  LIMIT,
+  async () => {
+    await using runner = await WireRunner.start({ flags })
+    const box = await runner.box()
+    const put = (epoch: string) =>
+      runner.put(`${BOXES}/${box}/files/f`, epoch, { headers: { 'x-breakfall-epoch': epoch } })
+    assert.ok((await put('7')).status < 300)
+    await runner.box({ id: 'gone' })
+    await runner.put(`${BOXES}/gone/files/f`, 'x')
+    assert.equal((await runner.delete(`${BOXES}/gone`)).status, 204)
+    await runner.end('SIGKILL')
+    await runner.start()
+    assertProblem(await put('6'), 409, 'lease_lost')
+    assert.equal((await runner.get(`${BOXES}/${box}/files/f`)).text, '7')
+    assert.ok((await put('7')).status < 300)
+    assertProblem(await runner.get(`${BOXES}/gone`), 404, 'box_not_found')
+    await runner.box({ id: 'gone' })
+    assert.deepEqual((await runner.get(`${BOXES}/gone/files`)).json.files, [])
+    assert.deepEqual((await runner.get(`${BOXES}/gone/execs`)).json.execs, [])
+  },
+)

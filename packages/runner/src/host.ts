@@ -37,8 +37,8 @@ export type RunnerHost = {
   readonly fences: Fences
   readonly rules: WorkspaceRules
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** How many keepers this process has made, and how many of them are idle. */
-  readonly keepers: { made: number; idle: number }
+  /** How many keepers this process has made, how many of them are idle, and whether PID 1 was seen to collect what they left. */
+  readonly keepers: { made: number; idle: number; hasCollected: boolean }
   /** Sandboxes that are built ahead: whether, and how many there are in all boxes. */
   readonly warm: {
     readonly isOn: boolean

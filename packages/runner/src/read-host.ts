@@ -60,7 +60,7 @@ export async function readHost(
   return {
     runnerId: identity.runnerId,
     bootId: identity.bootId,
-    keepers: { made: 0, idle: 0 },
+    keepers: { made: 0, idle: 0, hasCollected: false },
     stateDir,
     clock,
     toolchains,

@@ -25,7 +25,7 @@ import { BoxNetwork } from './box-network.ts'
 import { BoxPorts } from './box-ports.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { guardWorkspace } from './guards.ts'
-import { Keepers } from './keepers.ts'
+import { groupNameOf, Keepers } from './keepers.ts'
 import { planAhead, planView } from './launch.ts'
 import { nextRun, type RestartingBox, Restarts } from './restarts.ts'
 import { mayFollow, wrongState } from './states.ts'
@@ -209,7 +209,7 @@ export class Box {
   }
 
   get groupName(): string {
-    return `${this.prefix}.${this.id}`
+    return groupNameOf(this.prefix, this.id)
   }
 
   /** Unique at this runner. */

@@ -8,7 +8,7 @@
  */
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
-import { startTimeUntilCollected } from '../exec/process-table.ts'
+import { readUncollected } from '../exec/process-table.ts'
 import type { RunnerHost } from '../host.ts'
 import { pollUntil, within } from '../waiting.ts'
 import { EndedProcesses } from './ended.ts'
@@ -36,7 +36,7 @@ export class Keepers {
   readonly #idle = new Map<Keeper, NodeJS.Timeout>()
   readonly #all = new Set<Keeper>()
   readonly #ending = new Set<Keeper>()
-  readonly #ended = new EndedProcesses(startTimeUntilCollected, RUNNER_DEFAULTS.endedPidsMax)
+  readonly #ended: EndedProcesses
   /** How much the limit is above the caller's. */
   #addedPids = 0
   #isReviewing = false
@@ -44,6 +44,7 @@ export class Keepers {
   constructor(host: KeeperHost, box: KeepersBox) {
     this.#host = host
     this.#box = box
+    this.#ended = new EndedProcesses(readUncollected, RUNNER_DEFAULTS.endedPidsMax, host.keepers)
   }
 
   /** Gives the job to an idle keeper or a new one. Throws if no process can be made. */
@@ -109,9 +110,10 @@ export class Keepers {
 
   #discard(keeper: Keeper): void {
     if (!keeper.isGone) this.#ending.add(keeper)
-    this.ended((keeper.group?.processes() ?? []).filter((pid) => pid !== keeper.pid))
+    const others = (keeper.group?.processes() ?? []).filter((pid) => pid !== keeper.pid)
     keeper.kill()
     keeper.group?.kill([])
+    this.ended(others) // afterwards: a command that forks without end must not get their places while it is killed
   }
 
   #make(): Keeper {
@@ -202,6 +204,9 @@ export class Keepers {
     })
   }
 }
+
+/** The name of a box's control group. */
+export const groupNameOf = (prefix: string, boxId: string): string => `${prefix}.${boxId}`
 
 export const keeperMark = (runnerId: string, groupName: string, name: string): string =>
   `${runnerId}/${groupName}/${name}`

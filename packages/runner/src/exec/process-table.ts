@@ -10,8 +10,31 @@ export function startTimeOf(pid: number): number | undefined {
   return entry === undefined || isDead(entry) ? undefined : entry.startTime
 }
 
-/** The same, for zombies too: undefined once the process has been collected. */
-export const startTimeUntilCollected = (pid: number): number | undefined => readProcess(pid)?.startTime
+/** A process that is ending, or has ended and is not collected yet. */
+export type Uncollected = {
+  readonly startTime: number
+  /** It has lost its parent. Only PID 1, or a subreaper in its place, can collect it. */
+  readonly isAdopted: boolean
+}
+
+/** Undefined once it has been collected. */
+export function readUncollected(pid: number): Uncollected | undefined {
+  const entry = readProcess(pid)
+  if (entry === undefined) return undefined
+  return { startTime: entry.startTime, isAdopted: isDead(entry) && ANCESTORS.has(entry.ppid) }
+}
+
+/** A subreaper is an ancestor of everything that it adopts from us, and so one of ours. */
+const ANCESTORS = ancestorsOf(process.pid)
+
+function ancestorsOf(pid: number): ReadonlySet<number> {
+  const found = new Set<number>([1])
+  for (let parent = readProcess(pid)?.ppid; parent !== undefined && parent > 1 && !found.has(parent);) {
+    found.add(parent)
+    parent = readProcess(parent)?.ppid
+  }
+  return found
+}
 
 /** A process, distinguishable from a later one with the same pid. */
 export type Proven = { readonly pid: number; readonly startTime: number }

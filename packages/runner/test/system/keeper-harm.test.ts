@@ -261,7 +261,7 @@ const HARM =
 /** The keepers of a box on a host without control groups. */
 function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count: { made: number; idle: number } } {
   const folder = tempFolder(t)
-  const count = { made: 0, idle: 0 }
+  const count = { made: 0, idle: 0, hasCollected: false }
   const host = {
     cgroups: findCgroups('none', '', ''),
     runnerId: 'r',

@@ -52,7 +52,7 @@ describe('the pump', async () => {
     const [next, wanted] = [moments(seed), floodSum()]
     let runner = await asProgram(t, stateDir, flags)
     await runner.box({ id: 'b1' })
-    const KILLS = 12 // without the pump, one kill in five lost output
+    const KILLS = 8 // without the pump, one kill in five lost output
     let inFlood = 0
     for (let kills = 1; kills <= KILLS; kills += 1) {
       const execId = `e${kills}`

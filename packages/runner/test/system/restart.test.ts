@@ -64,26 +64,6 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.deepEqual(await second.events('b1', 'e1'), JSON.parse(JSON.stringify(all)))
     })
 
-    test('an exec that ended while no runner was alive keeps its output and its code', async (t) => {
-      const stateDir = join(tempFolder(t), 'state')
-      const first = await asProgram(t, stateDir, flags)
-      const box = await first.box({ id: 'b1' })
-      await first.call('POST', 'boxes/b1/exec', {
-        execId: 'e1',
-        shell: 'echo up; while [ ! -e go ]; do sleep 0.02; done; echo late; touch done; exit 4',
-      })
-      for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
-      await first.kill('SIGKILL')
-      const workspace = join(stateDir, 'boxes/default/b1/workspace')
-      assert.ok(box.workspace.path === '/workspace' || box.workspace.path === workspace)
-      writeFileSync(join(workspace, 'go'), '')
-      await until(() => existsSync(join(workspace, 'done')), Boolean)
-      const second = await asProgram(t, stateDir, flags)
-      const { exit } = await second.client.waitExec('b1', 'e1')
-      assert.deepEqual([exit?.cause, exit?.code, exit?.started], ['exited', 4, true])
-      assert.equal((await second.client.execOutput('b1', 'e1', 'stdout')).toString(), 'up\nlate\n')
-    })
-
     test('an exec whose keeper was killed is runner_lost without a code, and its processes are ended', async (t) => {
       const stateDir = join(tempFolder(t), 'state')
       const first = await asProgram(t, stateDir, flags)
@@ -102,24 +82,6 @@ for (const level of ['bwrap', 'process'] as const) {
       const { exit } = await second.client.waitExec('b1', 'e1')
       assert.deepEqual([exit?.cause, exit?.code, exit?.started], ['runner_lost', null, true])
       assert.equal(startTimeOf(pid), undefined)
-    })
-
-    test('an id started before the kill is never started again; another body is a conflict', async (t) => {
-      const stateDir = join(tempFolder(t), 'state')
-      const first = await asProgram(t, stateDir, flags)
-      await first.box({ id: 'b1' })
-      const body = { execId: 'e1', shell: 'echo ran >> count; sleep 0.5; cat count' }
-      const answers = await Promise.all(Array.from({ length: 20 }, () => first.call('POST', 'boxes/b1/exec', body)))
-      assert.equal(answers.filter(({ status }) => status === 201).length, 1)
-      assert.equal(answers.filter(({ status }) => status === 200).length, 19)
-      await first.kill('SIGKILL')
-      const second = await asProgram(t, stateDir, flags)
-      const again = await second.call('POST', 'boxes/b1/exec', { ...body, timeoutMs: 3_600_000, cwd: '.' })
-      assert.equal(again.status, 200, again.text)
-      const other = await second.call('POST', 'boxes/b1/exec', { ...body, shell: 'true' })
-      assert.deepEqual([other.status, other.json.category], [409, 'exec_conflict'])
-      await second.client.waitExec('b1', 'e1')
-      assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
     })
 
     test('killed at any moment during 40 starts: each exec ends, none runs twice, no code is invented', async (t) => {
@@ -150,6 +112,44 @@ for (const level of ['bwrap', 'process'] as const) {
 }
 
 describe('restarts', { skip: withoutBwrap }, async () => {
+  test('an exec that ended while no runner was alive keeps its output and its code', async (t) => {
+    const stateDir = join(tempFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    const box = await first.box({ id: 'b1' })
+    await first.call('POST', 'boxes/b1/exec', {
+      execId: 'e1',
+      shell: 'echo up; while [ ! -e go ]; do sleep 0.02; done; echo late; touch done; exit 4',
+    })
+    for await (const event of first.client.execEvents('b1', 'e1')) if (event.type === 'stdout') break
+    await first.kill('SIGKILL')
+    const workspace = join(stateDir, 'boxes/default/b1/workspace')
+    assert.ok(box.workspace.path === '/workspace' || box.workspace.path === workspace)
+    writeFileSync(join(workspace, 'go'), '')
+    await until(() => existsSync(join(workspace, 'done')), Boolean)
+    const second = await asProgram(t, stateDir)
+    const { exit } = await second.client.waitExec('b1', 'e1')
+    assert.deepEqual([exit?.cause, exit?.code, exit?.started], ['exited', 4, true])
+    assert.equal((await second.client.execOutput('b1', 'e1', 'stdout')).toString(), 'up\nlate\n')
+  })
+
+  test('an id started before the kill is never started again; another body is a conflict', async (t) => {
+    const stateDir = join(tempFolder(t), 'state')
+    const first = await asProgram(t, stateDir)
+    await first.box({ id: 'b1' })
+    const body = { execId: 'e1', shell: 'echo ran >> count; sleep 0.5; cat count' }
+    const answers = await Promise.all(Array.from({ length: 20 }, () => first.call('POST', 'boxes/b1/exec', body)))
+    assert.equal(answers.filter(({ status }) => status === 201).length, 1)
+    assert.equal(answers.filter(({ status }) => status === 200).length, 19)
+    await first.kill('SIGKILL')
+    const second = await asProgram(t, stateDir)
+    const again = await second.call('POST', 'boxes/b1/exec', { ...body, timeoutMs: 3_600_000, cwd: '.' })
+    assert.equal(again.status, 200, again.text)
+    const other = await second.call('POST', 'boxes/b1/exec', { ...body, shell: 'true' })
+    assert.deepEqual([other.status, other.json.category], [409, 'exec_conflict'])
+    await second.client.waitExec('b1', 'e1')
+    assert.equal((await second.run('b1', 'cat count')).stdout, 'ran\n')
+  })
+
   test('boxes are recovered in the state they were in, and so are records', async (t) => {
     const stateDir = join(tempFolder(t), 'state')
     const first = await asProgram(t, stateDir)
