@@ -1,6 +1,6 @@
 /** Durable events per second on PostgreSQL, against bare fdatasyncs and against `pgbench -N` in the same rounds. */
 import { execFileSync } from 'node:child_process'
-import { closeSync, existsSync, fdatasyncSync, openSync, readdirSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, fdatasyncSync, openSync, readdirSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { openPostgresStore, type Store } from '@breakfall/daemon'
 import { newId } from '@breakfall/wire/node'
@@ -36,6 +36,7 @@ export async function measureStore(
 ): Promise<StoreNumbers> {
   if (pgbenchFile !== undefined) {
     execFileSync(pgbenchFile, ['-i', '-q', '-s', '10', ...serverOf(cluster)], { stdio: 'ignore' })
+    fillWal(pgbenchFile, cluster, folder)
   }
   const store = await openPostgresStore({ url: cluster.url(), folder: join(folder, 'a'), name: 'a', version: '0' })
   try {
@@ -80,6 +81,19 @@ const serverOf = ({ port }: Cluster): readonly string[] => [
   'postgres',
   'postgres',
 ]
+
+const WAL_FILES = 100
+
+/** A new server fills each WAL file with zeros before it uses it; one that has run for a while uses old ones again. */
+function fillWal(pgbench: string, cluster: Cluster, folder: string): void {
+  const script = join(folder, 'wal.sql')
+  const run = (sql: string, times: number): void => {
+    writeFileSync(script, sql)
+    execFileSync(pgbench, ['-n', '-f', script, '-t', String(times), ...serverOf(cluster)], { stdio: 'ignore' })
+  }
+  run("SELECT pg_logical_emit_message(false, 'bench', 'x');\nSELECT pg_switch_wal();\n", WAL_FILES)
+  run('CHECKPOINT;\n', 1)
+}
 
 async function newSession(store: Store): Promise<Writer> {
   const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerId: null, boxMade: false }

@@ -75,23 +75,6 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
     isTurn((await rig.call('GET', `/v1/turns/${turnId}`)).json, 'finished')
   })
 
-  test('of the daemon at random times: each effect happens once', async () => {
-    await using rig = await Rig.start()
-    const steps = Array.from({ length: 8 }, (_, i) => ask([bash(append(i + 1, 'sleep 0.1;'))], `Step ${i + 1}. `))
-    const { id } = await rig.session(byProgress([...steps, say('end')]), { box: { workspace: rig.place.folder } })
-    const { turnId } = (await rig.prompt(id, 'go')).json
-    for (const pauseMs of [37, 151, 283, 419]) {
-      await new Promise((resolve) => setTimeout(resolve, pauseMs))
-      await rig.kill9()
-      await rig.up()
-    }
-    const stream = await rig.events(id)
-    const last = await stream.ended(turnId)
-    isHistory(stream.events)
-    assert.equal(last['text'], 'end')
-    assert.deepEqual(ledger(rig), lines(8))
-  })
-
   test('of the runner during a tool call: the exec is adopted, and its effect happened once', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session(

@@ -168,6 +168,25 @@ test('a collector that is gone, or never answers, slows no turn, and the daemon 
   }
 })
 
+test('a collector that refuses what it gets is reported once in the log, and by the doctor', LIMIT, async () => {
+  await using refusing = await httpServer((_, res) => void res.writeHead(400).end())
+  await using otlp = await collector()
+  await using rig = await Rig.start({ up: false })
+  rig.config(`[telemetry]\notlpEndpoint = "${refusing.url}"\n`)
+  const gateway = rig.place.start(['gateway', '--upstream', rig.model.url, '--port', '0', '--json'])
+  await gateway.listening()
+  const said = (): number => gateway.stderr.split('does not take traces').length - 1
+  await eventually('the warning', () => said() === 1)
+  const { stderr } = await gateway.stop() // sends once more
+  assert.match(stderr, /^\{"level":40,.*The telemetry collector at http.*\}$/m)
+  assert.equal(said(), 1)
+  const verdict = async (): Promise<unknown> =>
+    (await rig.place.run(['doctor', '--json'])).json.find(({ check }) => check === 'telemetry')?.['verdict']
+  assert.equal(await verdict(), 'warn')
+  rig.config(`[telemetry]\notlpEndpoint = "${otlp.url}"\n`)
+  assert.equal(await verdict(), 'ok')
+})
+
 test(
   'without telemetry a trace passes through to the model server, and a gateway passes its own spans on',
   LIMIT,

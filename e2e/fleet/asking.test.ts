@@ -186,6 +186,7 @@ test(
     const environment = { BREAKFALL_URL: b.api.url, BREAKFALL_TOKEN: b.api.token }
     assert.equal((await b.place.run(['daemons', 'drain', 'leaving'], environment)).code, 0)
     await eventually('it drains', async () => (await leaving.api.call('GET', '/v1/ready')).status === 503)
+    assert.equal((await leaving.api.call('GET', '/v1/ready')).headers.get('retry-after'), '1')
     assert.equal(
       (await leaving.api.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'more', queue: true })).status,
       503,

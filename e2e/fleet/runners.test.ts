@@ -129,6 +129,26 @@ suite('runners that join', { concurrency: 2 }, () => {
     await second.program.stop()
   })
 
+  test('a session without a box does not wait for a runner that was killed while another one fits', LIMIT, async () => {
+    const [stays, dies] = await Promise.all([
+      rig.runner('stays', [a], labelled('gone')),
+      rig.runner('dies', [a], labelled('gone')),
+    ])
+    await Promise.all([joined(stays), joined(dies)])
+    await dies.program.kill('SIGKILL')
+    let isSurvived = false
+    for (let session = 0; session < 40 && !isSurvived; session += 1) {
+      const { id } = await a.api.session({ placement: { labels: ['gone'] } }) // the registry still has both
+      const events = await b.api.ended(id, await a.api.prompt(id, 'echo here'))
+      assertFinished(events)
+      assert.equal(results(events)[0]?.text, 'here')
+      assert.equal((await b.api.call('GET', `/v1/sessions/${id}`)).json['runnerId'], stays.id)
+      isSurvived = events.some((event) => event.type === 'retry' && event.fault.category === 'runner_unreachable')
+    }
+    assert.ok(isSurvived, 'one of them was placed at the runner that is gone')
+    await stays.program.stop()
+  })
+
   test(
     '38 and 43: a runner is used once it answers at the address it gave; a turn that needs its label waits until then',
     LIMIT,

@@ -1,10 +1,11 @@
-/** Any daemon answers: acceptance cases 1 to 4, 6, 11, 13, 15, 17 and 22. */
+/** Any daemon answers: acceptance cases 1 to 4, 6, 9, 11, 13, 15, 17 and 22. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { types } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
-import { eventually } from '../../test/kit/wait.ts'
+import { framesOf } from '../../test/kit/sse.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
 import { sameEverywhere } from './agreement.ts'
 import { type FleetDaemon, FleetRig } from './rig.ts'
@@ -18,6 +19,9 @@ const [overload, missingKey, handedOver] = [1, 2, 3].map(() => {
 })
 assert.ok(overload !== undefined && missingKey !== undefined && handedOver !== undefined)
 
+/** The steps of case 9: each is answered when its reader has seen the step before. */
+const FOLLOWED = [0, 1, 2].map(() => Promise.withResolvers<void>())
+
 /** The prompt is the command of the one tool call; `talk` and `brief` need no tool. */
 const rig = await shared(
   FleetRig.start((asked, request) => {
@@ -26,6 +30,13 @@ const rig = await shared(
     if (prompt === 'pause' && !overload.isOpen) return { status: 503, headers: { 'retry-after': '2' } }
     if (prompt === 'park' && !missingKey.isOpen) return { status: 401 }
     if (['brief', 'pause', 'park'].includes(prompt)) return { text: 'done' }
+    if (prompt === 'follow') {
+      const call = { tool: 'bash', arguments: { command: 'true' } }
+      return inOrder(...FOLLOWED.map(({ promise }) => ({ until: promise, calls: [call] })), { text: 'done' })(
+        asked,
+        request,
+      )
+    }
     if (prompt === 'hold') return { text: 'done', until: handedOver.promise }
     return inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command: prompt } }] }, { text: 'done' })(
       asked,
@@ -49,13 +60,29 @@ const isRunning = (command: string): boolean =>
 
 const inShared = { box: { workspace: rig.workspace } }
 
+/** The first turn of a session as it is sent: with its cursors, and unparsed. */
+async function framesUntilEnd({ api }: FleetDaemon, id: string): Promise<readonly { id?: string; data: string }[]> {
+  const over = new AbortController()
+  const frames: { id?: string; data: string }[] = []
+  for await (const { id: cursor, event, data } of api.frames(id, 0, over.signal)) {
+    frames.push({ ...(cursor === undefined ? {} : { id: cursor }), data })
+    if (event === 'turn-end') break
+  }
+  over.abort()
+  return frames
+}
+
 test('1: created at one daemon, prompted at another, read at a third: all three have the same events', async () => {
   const { id } = await a.api.session(inShared)
-  const reading = Promise.all([a, b, c].map(({ api }) => api.events(id)))
+  const reading = Promise.all([a, b, c].map((daemon) => framesUntilEnd(daemon, id)))
   const turnId = await b.api.prompt(id, 'echo one >> effects')
   const live = await reading
+  for (const tail of live) assert.deepEqual(tail, live[0], 'the same cursors and the same bytes')
   const events = await sameEverywhere([a, b, c], id, turnId)
-  for (const tail of live) assert.deepEqual(tail, events)
+  assert.deepEqual(
+    live[0]?.map(({ data }) => JSON.parse(data)),
+    events,
+  )
   assert.equal(events.at(-1)?.type, 'turn-end')
   assert.deepEqual(rig.effects(), ['one'])
   const answer = await c.api.call('GET', `/v1/sessions/${id}`)
@@ -99,6 +126,40 @@ test('4: a cancel at another daemon than the one that runs the turn ends the pro
   assert.equal(end?.type === 'turn-error' && end.category, 'cancelled')
   assert.ok(!isRunning(SLEEP), 'its process is gone when the turn has ended')
 })
+
+test(
+  '9 and 11: a tail at another daemon has each step before the model answers it, and continues at a third by Last-Event-ID',
+  LIMIT,
+  async () => {
+    const { id } = await a.api.session(inShared)
+    const turnId = await a.api.prompt(id, 'follow')
+    const seen: string[] = []
+    let steps = 0
+    const see = ({ id: cursor = '', event }: { id?: string | undefined; event?: string | undefined }): void => {
+      seen.push(cursor)
+      if (event === 'step-start') FOLLOWED[steps++]?.resolve()
+    }
+    const over = new AbortController()
+    for await (const frame of b.api.frames(id, 0, over.signal)) {
+      see(frame)
+      if (frame.event === 'tool-result' && steps === 2) break
+    }
+    over.abort()
+    const headers = { authorization: `Bearer ${c.api.token}`, 'last-event-id': seen.at(-1) ?? '' }
+    const response = await fetch(`${c.api.url}/v1/sessions/${id}/events`, { headers })
+    for await (const frame of framesOf(response.body ?? [])) {
+      see(frame)
+      if (frame.event === 'turn-end') break
+    }
+    await sameEverywhere([a, b, c], id, turnId)
+    const frames = await framesUntilEnd(a, id)
+    assert.deepEqual(
+      seen,
+      frames.map((frame) => frame.id),
+      'no gap, and no event twice',
+    )
+  },
+)
 
 // A daemon that is killed here may have taken over a turn of another test: none of them counts takeovers.
 describe('side by side', { concurrency: true }, () => {
@@ -150,12 +211,13 @@ describe('side by side', { concurrency: true }, () => {
   })
 
   test('17: a daemon that is restarted in its folder continues without waiting for its lease', async () => {
-    const first = await rig.daemon('again', ['--lease-ms', '60000'])
+    const lease = ['--lease-ms', '3600000'] // no test waits that long
+    const first = await rig.daemon('again', lease)
     const { id } = await first.api.session()
     const turnId = await first.api.prompt(id, 'talk')
     await first.api.events(id, ({ type }) => type === 'text-delta')
     await first.program.kill('SIGKILL')
-    const second = await rig.daemon('again', ['--lease-ms', '60000'])
+    const second = await rig.daemon('again', lease)
     const events = await second.api.ended(id, turnId)
     assert.equal(events.at(-1)?.type, 'turn-end')
     await second.program.stop()

@@ -183,7 +183,9 @@ describe('side by side', { concurrency: true }, () => {
   })
 
   test('34: a slow database slows turns down, and costs no owner', LIMIT, async () => {
-    const slow = await rig.proxied('slow', ['--lease-ms', '30000'])
+    const slow = await rig.proxied('slow', ['--lease-ms', '12000'])
+    const leaseUntil = async (): Promise<number> =>
+      Number((await query("SELECT extract(epoch FROM lease_until) AS at FROM daemons WHERE name = 'slow'"))[0]?.['at'])
     let passed = 0
     slow.toStore.delayMs = () => (++passed % 20 === 0 ? 2_000 : 10)
     const { id } = await slow.api.session()
@@ -192,6 +194,13 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(events.at(-1)?.type, 'turn-end')
     assert.ok(!types(events).includes('taken-over'))
     assert.ok(passed >= 20, 'an answer was late')
+    const before = await leaseUntil()
+    await eventually('its lease is renewed, however slowly', async () => (await leaseUntil()) > before)
+    const [row] = await query('SELECT count(*) AS dead FROM daemons WHERE boot_id = $1 AND state = $2', [
+      slow.bootId,
+      'dead',
+    ])
+    assert.equal(Number(row?.['dead']), 0)
     slow.toStore.delayMs = 0
     await slow.program.stop()
   })

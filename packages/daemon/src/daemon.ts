@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import { DAEMON_HEADER } from '@breakfall/wire'
-import { bearerToken, createService, type HttpServer, loadTokens, refuseIfReadOnly } from '@breakfall/wire/node'
+import { bearerToken, createService, type HttpServer, refuseIfReadOnly } from '@breakfall/wire/node'
 import { chaosRoutes } from './api/chaos-routes.ts'
 import { ConsoleDoor, ticketsInMemory, ticketsInStore } from './api/console-door.ts'
 import { consoleRoutes } from './api/console-routes.ts'
@@ -27,6 +27,7 @@ import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions } from './options.
 import { findRunner } from './runner/find-runner.ts'
 import { Secrets } from './secrets.ts'
 import { openStore, passwordsIn, sharedStore, shownName } from './store/open-store.ts'
+import { TokenFile } from './token-file.ts'
 
 const { version } = manifest
 
@@ -62,16 +63,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { stateDir } = options
   mkdirSync(stateDir, { recursive: true, mode: 0o700 })
   const tokenFile = options.tokenFile ?? join(stateDir, 'daemon.token')
-  const grants = loadTokens(tokenFile)
-  const token = (grants.find(({ isReadOnly }) => !isReadOnly) ?? grants[0])?.token ?? ''
   const hosts = (options.hosts ?? []).map((host) => host.toLowerCase().replace(/:\d+$/, ''))
   const secrets = new Secrets()
-  secrets.set(grants.map((grant) => grant.token))
   const log = logger(options, secrets)
+  const tokens = new TokenFile(tokenFile, { secrets, log })
+  const [first] = tokens.grants
+  const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
   if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, version)
   const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
-  const door = new ConsoleDoor(grants, options.now ?? Date.now, tickets)
+  const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
   try {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts

@@ -1,6 +1,6 @@
 /** What an operator does with stores: bring a database to this version, check journals, move sessions from one store to another. */
 import { Connection } from './store/postgres/connection.ts'
-import { adopt, fleetRow, migrate, refuseIfUnfit } from './store/postgres/migrate.ts'
+import { adopt, fleetRow, migrate, noTables, refuseIfUnfit } from './store/postgres/migrate.ts'
 import { openingFault, pgFault } from './store/postgres/pg-fault.ts'
 import { PostgresDump } from './store/postgres/postgres-dump.ts'
 import { SCHEMA_VERSION } from './store/postgres/schema.ts'
@@ -62,7 +62,8 @@ async function opened(place: StorePlace, create = false): Promise<DumpSource & D
   await connected(place.url, 'Nothing was read or written.', async (connection) => {
     if (create) await migrate(connection)
     const fleet = await fleetRow(connection)
-    if (fleet !== undefined) refuseIfUnfit(fleet)
+    if (fleet === undefined) throw noTables()
+    refuseIfUnfit(fleet)
   })
   return new PostgresDump(place.url)
 }

@@ -70,7 +70,11 @@ test('bad requests name the field, what was expected and what came', async (t) =
     ['/v1/sessions?cursor=zz', {}, /: cursor must be the "next" of an earlier page, got "zz"$/],
     ['/v1/sessions?page=2', {}, /: there is no query parameter page$/],
     ['/v1/sessions?limit=0', {}, /: limit must be an integer from 1 to 100, got 0$/],
-    ['/v1/sessions?state=finished,odd', {}, /: state must be a list by comma of needs, .*, got "finished,odd"$/],
+    [
+      '/v1/sessions?state=finished,odd',
+      {},
+      /: state must be one or more of needs, .*, separated by commas, got "finished,odd"$/,
+    ],
     ['/v1/ws', {}, /: Upgrade must be websocket/],
   ] as const) {
     const { status, json } = await api.call('GET', path, undefined, headers)

@@ -52,6 +52,14 @@ test('an append that was put back leaves before the later ones of its session', 
   )
 })
 
+test('an append that was put back to travel alone does, behind the other sessions', () => {
+  const queue = queueOf('a', 'b', 'c')
+  const batch = queue.take(1)
+  for (const waiting of batch) queue.putBack({ ...waiting, isAlone: true })
+  queue.done(batch)
+  assert.deepEqual([ids(queue.take(1)), ids(queue.take(1)), ids(queue.take(1))], ['a', 'b', 'c'])
+})
+
 test('a session is settled when all of its appends are answered', async () => {
   const queue = queueOf('a', 'a')
   let isSettled = false

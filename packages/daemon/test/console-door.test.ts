@@ -19,7 +19,14 @@ function doorAt(
   clock = { now: 1_000_000 },
   tickets: Tickets = ticketsInMemory(),
 ): { door: ConsoleDoor; clock: { now: number } } {
-  return { door: new ConsoleDoor(parseTokens(tokens), () => clock.now, tickets), clock }
+  return {
+    door: new ConsoleDoor(
+      () => parseTokens(tokens),
+      () => clock.now,
+      tickets,
+    ),
+    clock,
+  }
 }
 
 const categoryOf = async (act: () => unknown): Promise<string> => {

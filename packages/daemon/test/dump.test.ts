@@ -9,7 +9,7 @@ import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
 import { type Database, newDatabase } from '../../../test/kit/postgres.ts'
 import type { Store } from '../src/store/store.ts'
 import { openSqliteStore } from '../src/store/sqlite-store.ts'
-import { checkStore, exportStore, importStore, migrateStore, type StorePlace } from '../src/store-admin.ts'
+import { adoptStore, checkStore, exportStore, importStore, migrateStore, type StorePlace } from '../src/store-admin.ts'
 import { openDaemon } from './conformance/postgres-adapter.ts'
 import { appendOf, claimAgain, claimed, refused, TURN_ID, turnOf } from './conformance/store-kit.ts'
 
@@ -26,6 +26,18 @@ async function* from(lines: readonly string[]): AsyncGenerator<string> {
   for (const line of lines) yield await Promise.resolve(line)
 }
 
+test('an empty database is reported as such by check, export and adopt, and none of them creates tables', async () => {
+  const { url } = database
+  const refusals = [
+    () => checkStore({ url }),
+    () => exportStore({ url }, () => Promise.resolve()),
+    () => adoptStore(url),
+  ]
+  for (const act of refusals)
+    await assert.rejects(act, (error) => error instanceof Fault && /run "breakfall store migrate"/.test(error.message))
+  assert.equal((await migrateStore(url)).before, 0)
+})
+
 test('sessions go from a state folder to PostgreSQL and back, with every event, epoch and hash, and their turns continue', async (t) => {
   const stateDir = tempFolder(t)
   const sqlite = await openSqliteStore(join(stateDir, 'journal'))
@@ -41,7 +53,7 @@ test('sessions go from a state folder to PostgreSQL and back, with every event, 
   assert.deepEqual(await exportStore({ stateDir }, write), { sessions: 2, events: 3, skipped: 0 })
   const { url } = database
   assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 2, events: 3, skipped: 0 })
-  assert.equal((await importStore({ url }, from(lines))).skipped, 2)
+  assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 0, events: 0, skipped: 2 })
   assert.deepEqual((await checkStore({ url })).problems, [])
   assert.deepEqual(await migrateStore(url), { before: 2, schema: 2 })
   const postgres = await openDaemon(url, join(stateDir, 'fleet'))

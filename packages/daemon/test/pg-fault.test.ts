@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EXIT_CODES, exitCodeOf } from '@breakfall/faults'
-import { openingFault } from '../src/store/postgres/pg-fault.ts'
+import { openingFault, pgFault, troubleOf } from '../src/store/postgres/pg-fault.ts'
 
 const URL_GIVEN = 'postgres://me:secret@db:5433/nodb'
 const failed = (code: string): Error => Object.assign(new Error('x'), { code })
@@ -27,4 +27,11 @@ test('a command whose database is away says that it did nothing, and a daemon th
   assert.equal(command.category, 'journal_unreachable')
   assert.match(command.error, /does not answer\. Nothing was migrated\. Check .* run the command again/)
   assert.match(openingFault(away, URL_GIVEN).error, /work continues/)
+})
+
+test('a mistake in our own code is a fault at once, and what a socket reports is not', () => {
+  const mistake = new TypeError("Cannot read properties of undefined (reading 'seq')")
+  assert.deepEqual([troubleOf(mistake), pgFault(mistake).category], ['statement', 'other'])
+  for (const error of [new Error('Connection terminated unexpectedly'), failed('EPIPE'), new AggregateError([])])
+    assert.deepEqual([troubleOf(error), pgFault(error).category], ['connection', 'journal_unreachable'])
 })

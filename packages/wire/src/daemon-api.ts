@@ -210,7 +210,7 @@ export const boxReleaseSchema = body({})
 export const boxReleasedSchema = record({ released: z.boolean() })
 
 const filterList = z.string().refine((value) => value.split(',').every((state) => isFilter(state)), {
-  error: `a list by comma of ${SESSION_FILTERS.join(', ')}`,
+  error: `one or more of ${SESSION_FILTERS.join(', ')}, separated by commas`,
 })
 
 const isFilter = (state: string): boolean => SESSION_FILTERS.some((filter) => filter === state)

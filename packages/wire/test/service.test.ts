@@ -51,6 +51,17 @@ const routes: Route[] = [
   },
   {
     method: 'get',
+    path: '/away/{ms}',
+    operationId: 'away',
+    summary: '',
+    answers: { 200: null },
+    handle: ({ params }) => {
+      const ms = Number(params['ms'])
+      throw new Fault('journal_unreachable', ms === 0 ? {} : { retryAfterMs: ms })
+    },
+  },
+  {
+    method: 'get',
     path: '/stream',
     operationId: 'stream',
     summary: '',
@@ -106,6 +117,16 @@ test('a server that binds every address is called at loopback: a wildcard is no 
   } finally {
     await everywhere.close({ graceMs: 0 })
   }
+})
+
+test('every 503 says when to ask again', async () => {
+  const after = async (path: string) => {
+    const { status, headers } = await call(path)
+    return [status, headers.get('retry-after')]
+  }
+  assert.deepEqual(await after('/away/0'), [503, '1'])
+  assert.deepEqual(await after('/away/4500'), [503, '5'])
+  assert.deepEqual(await after('/nowhere'), [404, null])
 })
 
 test('an open route needs no token, any other answers 401 without saying whether it exists', async () => {

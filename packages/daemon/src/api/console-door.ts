@@ -50,13 +50,13 @@ export const ticketsInStore = (registry: Pick<RunnerRegistry, 'enroll'>): Ticket
 })
 
 export class ConsoleDoor {
-  readonly #grants: readonly TokenGrant[]
+  readonly #grants: () => readonly TokenGrant[]
   readonly #now: () => number
   readonly #tickets: Tickets
   /** Times of wrong tickets. */
   #guesses: readonly number[] = []
 
-  constructor(grants: readonly TokenGrant[], now: () => number, tickets: Tickets) {
+  constructor(grants: () => readonly TokenGrant[], now: () => number, tickets: Tickets) {
     this.#grants = grants
     this.#now = now
     this.#tickets = tickets
@@ -64,11 +64,11 @@ export class ConsoleDoor {
 
   /** The grant of a token from the token file, or of a token that this door gave out. */
   grantOf(token: string | undefined): TokenGrant | undefined {
-    return findGrant(this.#grants, token) ?? this.#consoleGrant(token ?? '')
+    return findGrant(this.#grants(), token) ?? this.#consoleGrant(token ?? '')
   }
 
   ticket(token: string | undefined): ConsoleTicket {
-    const grant = findGrant(this.#grants, token)
+    const grant = findGrant(this.#grants(), token)
     if (grant === undefined) throw notFromConsole() // I3
     const expiresAt = this.#now() + TICKET_MS
     const ticket = sealed('ticket', grant.token, expiresAt)
@@ -99,7 +99,7 @@ export class ConsoleDoor {
     const [, signed = '', expiresAt = '', mac = ''] = SEALED[what].exec(text) ?? []
     if (signed === '' || Number.parseInt(expiresAt, 36) <= this.#now()) return undefined
     let found: TokenGrant | undefined
-    for (const grant of this.#grants) if (sameToken(mac, signature(what, grant.token, signed))) found = grant
+    for (const grant of this.#grants()) if (sameToken(mac, signature(what, grant.token, signed))) found = grant
     return found
   }
 }

@@ -317,7 +317,8 @@ export function daemonRoutes(parts: RouteParts): readonly Route[] {
       answers: { 200: daemonReadySchema, 503: daemonReadySchema },
       handle: async () => {
         const ready = await parts.ready()
-        return { status: ready.status === 'ready' ? 200 : 503, json: ready }
+        if (ready.status === 'ready') return { status: 200, json: ready }
+        return { status: 503, json: ready, headers: { 'retry-after': '1' } }
       },
     },
     {

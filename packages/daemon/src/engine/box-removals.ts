@@ -9,12 +9,13 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isFault } from '@breakfall/faults'
 import { z } from 'zod'
-import type { SessionRow } from '../store/store.ts'
+import type { BoxRemoval } from './boxes-of.ts'
 import type { Ports } from './ports.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
 
-const boxRemovalsSchema = z.array(z.object({ boxId: z.string(), runnerId: z.string(), epoch: z.int() }))
-export type BoxRemoval = Readonly<z.infer<typeof boxRemovalsSchema>[number]>
+const boxRemovalsSchema: z.ZodType<BoxRemoval[]> = z.array(
+  z.object({ boxId: z.string(), runnerId: z.string(), epoch: z.int() }),
+)
 
 export class BoxRemovals {
   readonly #ports: Ports
@@ -104,10 +105,6 @@ export class BoxRemovals {
     }
   }
 }
-
-/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
-export const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
-  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
 
 // ---- details ----
 

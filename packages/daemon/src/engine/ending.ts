@@ -17,9 +17,10 @@ import type { ToolOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Open calls that may have started are `unknown`; the others were not run. */
 export async function endTurn(ports: Ports, session: LiveSession, fault: Fault): Promise<void> {
+  const turnId = session.fold.turn?.id
   const files = await changedFiles(ports, session)
   await session.transact(({ turn }) => {
-    if (turn === null) return null // I1
+    if (turn === null || turn.id !== turnId) return null // I1
     const results = openCalls(turn).map((call) =>
       session.unstartedCalls.has(call.callId)
         ? resultOf(turn, call, notRun(fault))
@@ -71,6 +72,7 @@ export async function stopTurn(
   fault: Fault,
   by: Actor = {},
 ): Promise<void> {
+  const turnId = session.fold.turn?.id
   const outcomes = await Promise.all(
     open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
   ) // I2
@@ -78,7 +80,7 @@ export async function stopTurn(
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
   const final = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {
-    if (turn === null) return null // I1
+    if (turn === null || turn.id !== turnId) return null // I1
     const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
     return { drafts: [...results, { ...terminal(turn.id, final.report), ...by, ...files }] }
   })

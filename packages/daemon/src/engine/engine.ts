@@ -271,9 +271,10 @@ async function startQueued(ports: Ports, session: LiveSession, queued: QueuedTur
   const { id: turnId, prompt, traceparent } = queued
   const opening = await turnOpening(ports, session)
   const chosen = await ports.providers.forNextTurn(session.data)
-  await session.transact((fold) =>
-    startingTurn(fold, session, { turnId, prompt, traceparent }, { ...opening, ...chosen }),
-  )
+  await session.transact((fold) => {
+    const isNext = fold.turn === null && fold.queue[0]?.id === turnId // a cancel may have ended it meanwhile
+    return isNext ? startingTurn(fold, session, { turnId, prompt, traceparent }, { ...opening, ...chosen }) : null
+  })
 }
 
 function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft {

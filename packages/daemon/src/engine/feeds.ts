@@ -74,8 +74,9 @@ export class Feeds {
   }
 
   #update(id: string, feed: Feed): void {
-    if (this.#feeds.get(id) !== feed) return
     const isRead = feed.readers > 0
+    if (isRead && !this.#feeds.has(id)) this.#feeds.set(id, feed) // it was dropped before this reader started to read
+    if (this.#feeds.get(id) !== feed) return
     if (isRead && !this.#owned.has(id)) this.#follower.add(id, feed)
     else this.#follower.remove(id)
     if (!isRead && !this.#owned.has(id)) this.#feeds.delete(id) // I2

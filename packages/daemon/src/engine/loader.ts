@@ -105,7 +105,8 @@ export class SessionLoader {
         return await work(session)
       } catch (thrown) {
         const isGivenUp = session.isLost && isFault(thrown) && thrown.category === 'lease_lost'
-        if (!this.#store.isShared || !isGivenUp || tries === TRIES_MAX) throw thrown
+        if (!this.#store.isShared || !isGivenUp) throw thrown
+        if (tries === TRIES_MAX) throw new Fault('journal_unreachable', { boundary: 'journal', cause: thrown }) // it may work later
       } finally {
         session.uses -= 1
         await this.rest(session)

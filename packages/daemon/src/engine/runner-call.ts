@@ -6,6 +6,7 @@
  * I2  Every failed call is in the journal before the next one starts.
  * I3  Every call passed in here is safe to repeat (an exec by its id, a file written whole, an edit that checks first), so a
  *     lost answer does not stop the turn.
+ * I4  A session that has no box yet waits for no runner in particular: nothing of it can have run there.
  */
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -13,6 +14,7 @@ import type { ConnectedRunner } from '../runner/runners.ts'
 import type { SessionRow } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { backOff } from './back-off.ts'
+import { boxesOf } from './boxes-of.ts'
 import { FULL } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp } from './performed.ts'
@@ -59,11 +61,11 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
   return giveUp((original ?? outcome.fault).report, outcome.decision)
 }
 
-/** Makes the call. Retries it immediately at the runner's new address, or at the next runner if this one is full. */
+/** Makes the call. Retries it immediately at the runner's new address, or at the next runner if this one is full or gone. */
 async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
-  const full = new Set<string>()
+  const without = new Set<string>()
   for (let moves = 0; ;) {
-    const wanted = { ...wantedOf(session.data), without: full }
+    const wanted = { ...wantedOf(session.data), without }
     const connected = await ports.runner.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
     const { address } = connected
     try {
@@ -73,18 +75,30 @@ async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<
       })
     } catch (thrown) {
       if (isFull(thrown) && ports.runner.isJoined(address) && !session.data.boxMade) {
-        full.add(address.runnerId)
+        without.add(address.runnerId)
         await session.setData({ runnerId: null }) // it has no box there, so any runner will do
         continue
       }
       if (!isStale(thrown)) throw thrown
       const turn = session.fold.turn
-      if (!(await ports.runner.hasMoved(address)) || turn === null || ++moves > MOVES_MAX)
+      const isElsewhere =
+        (await ports.runner.hasMoved(address)) || (await isFreed(ports, session, address.runnerId, without))
+      if (!isElsewhere || turn === null || ++moves > MOVES_MAX)
         throw ports.runner.isJoined(address) ? await unreachable(thrown, connected) : thrown
       const fault = runnerFault(thrown, session.boxId).with({ sideEffects: 'none' }) // I3
       await journalRetry(ports, session, turn, { fault, attempt: moves, delayMs: 0 }) // I2
     }
   }
+}
+
+/** I4: true if the session may have its box at another runner, and one fits. A box that may exist here is listed for removal. */
+async function isFreed(ports: Ports, session: LiveSession, runnerId: string, without: Set<string>): Promise<boolean> {
+  if (session.data.boxMade || !ports.runner.isJoined({ runnerId })) return false
+  without.add(runnerId)
+  if (!(await ports.runner.fits({ ...wantedOf(session.data), without }))) return false
+  await ports.store.runners?.leave(boxesOf(session.row))
+  await session.setData({ runnerId: null })
+  return true
 }
 
 /** A new owner fences the box before it decides anything about a call that an earlier owner left open. */

@@ -103,7 +103,7 @@ const UNSEEN_FILES = [
     path: 'AGENTS.md',
     bytes: 0,
     sentBytes: 0,
-    refused: 'is on the machine of the runner, if it exists; the model is told to read it there',
+    refused: 'is on the machine of the runner, if there is one; the model is told to read it there',
   },
 ]
 

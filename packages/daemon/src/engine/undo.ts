@@ -120,7 +120,7 @@ export class Undoing {
 }
 
 const NONE: CheckpointList = { checkpoints: [], skipped: [], bytes: 0 }
-const NO_BOX = 'The session has not used a tool yet, so there is nothing to undo.'
+const NO_BOX = 'The session has not used a tool yet, so it has no checkpoint to compare with or to go back to.'
 const OFF = 'The session has no checkpoints: create it with box.checkpoints "auto".'
 
 async function restored(client: RunnerClient, boxId: string, request: Undo, signal: AbortSignal): Promise<Undone> {

@@ -86,6 +86,12 @@ export class Runners {
     return this.#endpoint.connect(expect, epoch, signal)
   }
 
+  /** Whether a runner that joined would get a session that asks for this. */
+  async fits(wanted: Wanted): Promise<boolean> {
+    const row = await this.#joined?.place(wanted).catch(() => undefined) // the store is away: it is not known
+    return row !== undefined
+  }
+
   /** Another runner for a session whose runner was declared lost, and the lost one. */
   async replacement(lost: string, wanted: Wanted): Promise<{ from: RunnerRow | undefined; to: RunnerRow }> {
     const from = await this.#joined?.find(lost)

@@ -69,9 +69,11 @@ export async function importSessions(lines: AsyncIterable<string>, target: DumpT
     if (!isStarted) isStarted = isHeader(value) || refuse('it does not start with the header of an export')
     else if (isEnd(value)) {
       isEnded = value.sessions === dumped.sessions + dumped.skipped || refuse('sessions are missing')
-    } else if (isSession(value)) dumped[await imported(value, target)] += 1
-    else refuse('a line is not a session')
-    if (isStarted && isSession(value)) dumped.events += value.events.length
+    } else if (isSession(value)) {
+      const as = await imported(value, target)
+      dumped[as] += 1
+      if (as === 'sessions') dumped.events += value.events.length
+    } else refuse('a line is not a session')
   }
   if (!isEnded) refuse('its end is missing')
   return dumped

@@ -37,7 +37,7 @@ export const firstGlance = (seq: number): Glance => ({
 
 /** Whether a tool was called that may change files without naming them. */
 export const hasRunCommands = ({ tools }: Pick<Glance, 'tools'>): boolean =>
-  Object.keys(tools).some((tool) => !NAMES_ITS_FILE.has(tool))
+  Object.keys(tools).some((tool) => !HIDES_NO_CHANGE.has(tool))
 
 export function glanced(glance: Glance, event: SessionEvent): Glance {
   const change = changeOf(glance, event)
@@ -84,7 +84,7 @@ const PROMPT_CHARS = 200
 const MARKS_MAX = 64
 export const FILES_MAX = 100
 const LONG_OUTPUTS_MAX = 10
-const NAMES_ITS_FILE: ReadonlySet<string> = new Set(['read', 'write', 'edit'])
+const HIDES_NO_CHANGE: ReadonlySet<string> = new Set(['read', 'write', 'edit', 'process'])
 
 /** Null for events that come by the hundred, and change nothing that is shown. */
 function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { closedPort } from '../../../../test/kit/tcp-server.ts'
-import type { SessionEvent, Turn } from '@breakfall/wire'
+import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import { type Api, assertNoGap, types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder, type Script } from '../support/scripted-model.ts'
@@ -110,6 +110,35 @@ test('a queued turn that is cancelled never starts, and the next one does', asyn
   )
   assert.equal((await api.turn(first)).state, 'finished')
   assert.equal((await api.turn(third)).state, 'finished')
+})
+
+test('a queued turn that is cancelled while it is being started never starts, and the next one does', async (t) => {
+  const model = Promise.withResolvers<void>()
+  const config = Promise.withResolvers<void>()
+  const reading = Promise.withResolvers<void>()
+  let isHeld = false
+  const reload = async (): Promise<never> => {
+    if (isHeld) {
+      reading.resolve()
+      await config.promise
+    }
+    throw new Error('the configuration is being edited: the last one stays')
+  }
+  const { api } = await rig(t, () => ({ text: 'one', until: model.promise }), { reload })
+  const { id } = await api.session()
+  await api.prompt(id, 'first')
+  await api.events(id, ({ type }) => type === 'step-start')
+  const second = await api.prompt(id, 'second', { queue: true })
+  const third = await api.prompt(id, 'third', { queue: true })
+  isHeld = true
+  model.resolve()
+  await api.events(id, isTerminal)
+  await reading.promise // a turn reads the configuration before it starts
+  const answer = await api.call<Turn>('POST', `/v1/turns/${second}/cancel`)
+  assert.deepEqual([answer.status, answer.json.state], [200, 'cancelled'])
+  config.resolve()
+  const events = await api.ended(id, third)
+  assert.deepEqual(types(events.filter((event) => event.turnId === second)), ['turn-queued', 'turn-error'])
 })
 
 test('a late cancel of an ended turn does not touch the next one, and the provider accepts the history', async (t) => {

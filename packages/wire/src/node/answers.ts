@@ -22,10 +22,12 @@ export function sendJson(
   res.end(text)
 }
 
+const RETRY_MS = 1_000 // a balancer or a client may ask again that soon: another daemon may answer, or this one is back
+
 export function sendFault(res: ServerResponse, fault: Fault): void {
   const problem = toProblem(fault)
   const text = JSON.stringify(problem)
-  const { retryAfterMs } = fault.report
+  const { retryAfterMs = problem.status === 503 ? RETRY_MS : undefined } = fault.report
   res.writeHead(problem.status, {
     'content-type': PROBLEM_CONTENT_TYPE,
     'content-length': String(Buffer.byteLength(text)),

@@ -2,7 +2,7 @@
  * Appends that wait to be written. Pure: it says which of them travel together.
  *
  * I1  Of one session, only one append is under way at a time, and in the order in which they came: each builds on the one before.
- * I2  An append that can fail by itself (because of a key or a command) travels alone.
+ * I2  An append that can fail without the others (because of a key or a command), or that may have broken a connection, travels alone.
  */
 import type { Fault } from '@breakfall/faults'
 import type { Append } from '../store.ts'
@@ -13,7 +13,13 @@ const CHARS_MAX = 4 * 1024 * 1024
 /** Fewer are not divided among connections: two statements of 32 rows take half as much CPU time again as one of 64. */
 const SESSIONS_TO_DIVIDE = 64
 
-export type Waiting = { readonly append: Append; readonly resolve: () => void; readonly reject: (fault: Fault) => void }
+export type Waiting = {
+  readonly append: Append
+  readonly resolve: () => void
+  readonly reject: (fault: Fault) => void
+  /** It travels alone, regardless of its contents. */
+  readonly isAlone?: boolean
+}
 
 export class AppendQueue {
   #waiting: Waiting[] = []
@@ -38,11 +44,12 @@ export class AppendQueue {
       const isFull = room < 0 || taken.length >= Math.min(share, SESSIONS_MAX)
       const isLater = seen.has(append.sessionId) // I1: also if the earlier one has to wait
       seen.add(append.sessionId)
-      if (isFull || isLater || (isAlone(append) && taken.length > 0)) rest.push(waiting)
+      const travelsAlone = waiting.isAlone === true || isAlone(append)
+      if (isFull || isLater || (travelsAlone && taken.length > 0)) rest.push(waiting)
       else {
         taken.push(waiting)
         for (const { body } of append.events) room -= body.length
-        if (isAlone(append)) room = -1 // I2
+        if (travelsAlone) room = -1 // I2
       }
     }
     this.#waiting = rest

@@ -3,6 +3,7 @@
  * it is written; the others are not affected.
  */
 import { EVENT_BYTES } from '../sqlite-open.ts'
+import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append, SessionData } from '../store.ts'
 import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
 import type { PgValue } from './connection.ts'
@@ -23,7 +24,8 @@ e AS (
     AS e(session_id, seq, type, turn_id, body, hash) JOIN h USING (session_id)
 )`
 
-const WRITTEN = 'SELECT session_id FROM h'
+/** One row: 64 of them take a tenth of an append's time. */
+const WRITTEN = `SELECT coalesce(string_agg(session_id::text, ','), '') AS written FROM h`
 
 const PLAIN = `
 WITH ${IN_TIME},
@@ -131,6 +133,10 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
   if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full }
   return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values: [...full, ...faultValues(noted)] }
 }
+
+/** The sessions whose append was written. */
+export const writtenIn = (rows: readonly Row[]): ReadonlySet<string> =>
+  new Set(rows.flatMap((row) => textIn(row, 'written').split(',')))
 
 /** Deltas only, as most are: no state, no turn, no key. */
 export const isPlain = ({ events, set, data, turns, summary, faults, ...rest }: Append): boolean =>

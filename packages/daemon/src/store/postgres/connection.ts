@@ -6,7 +6,8 @@
  * I3  Nothing is set for the connection: a pooler in transaction mode may sit in front of the server, and the next statement goes to
  *     another server connection.
  * I4  A statement that is planned once has a name made from its text: whatever has that name is that statement. A pooler before
- *     PgBouncer 1.21 does not know names; the server then refuses the statement before it runs, and this connection stops using them.
+ *     PgBouncer 1.21 does not know names; the server then refuses the statement before it runs, and no more names are used until the
+ *     connection is opened again.
  */
 import { hash } from 'node:crypto'
 import { Socket } from 'node:net'
@@ -28,7 +29,6 @@ export type ConnectionOptions = {
 export class Connection {
   readonly #options: ConnectionOptions
   #open: Promise<Open> | undefined
-  #hasNames = true
   #isEnded = false
 
   constructor(options: ConnectionOptions) {
@@ -37,26 +37,13 @@ export class Connection {
 
   /** Rejects with the server's error, or with any other if the outcome is not known. `planned once`: for what is asked all the time. */
   async query(text: string, values: readonly PgValue[] = [], how?: 'planned once'): Promise<readonly Row[]> {
-    const name = how === undefined || !this.#hasNames ? undefined : nameOf(text)
+    const query = { text, values: [...values] }
+    if (how === undefined) return this.#ask(query)
     try {
-      return await this.#ask({ text, values: [...values], ...(name === undefined ? {} : { name }) })
+      return await this.#ask({ ...query, name: nameOf(text) })
     } catch (error) {
-      if (name === undefined || !isAboutNames(error)) throw error
-      this.#hasNames = false // I4
-      return this.query(text, values)
-    }
-  }
-
-  async #ask(query: pg.QueryConfig): Promise<readonly Row[]> {
-    const open = await this.#opened()
-    open.isUnreplicated = false
-    try {
-      const { rows } = await this.#inTime(open.client.query<Row>(query))
-      if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
-      return rows
-    } catch (error) {
-      if (!isAnswer(error)) this.#drop(open)
-      throw error
+      if (!isAboutNames(error)) throw error
+      return this.#ask(query) // I4
     }
   }
 
@@ -84,6 +71,29 @@ export class Connection {
 
   // ---- details, in the order they are used above ----
 
+  async #ask(query: pg.QueryConfig): Promise<readonly Row[]> {
+    const open = await this.#opened()
+    const answer = open.last.then(() => this.#askNext(open, query))
+    open.last = answer.catch(ignore)
+    return answer
+  }
+
+  /** The statement before has its answer. */
+  async #askNext(open: Open, { name, ...query }: pg.QueryConfig): Promise<readonly Row[]> {
+    if (open.socket.destroyed) throw new Error('the connection is lost')
+    open.isUnreplicated = false
+    try {
+      const asked = name !== undefined && open.hasNames ? { ...query, name } : query
+      const { rows } = await this.#inTime(open.client.query<Row>(asked))
+      if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
+      return rows
+    } catch (error) {
+      if (isAboutNames(error)) open.hasNames = false
+      if (!isAnswer(error)) this.#drop(open)
+      throw error
+    }
+  }
+
   #opened(): Promise<Open> {
     if (this.#isEnded) return Promise.reject(new Error('the connection is closed'))
     this.#open ??= this.#connect().catch((error: unknown) => {
@@ -102,7 +112,7 @@ export class Connection {
       keepAlive: true,
       types: { getTypeParser: parserOf },
     })
-    const open: Open = { client, socket, isUnreplicated: false }
+    const open: Open = { client, socket, isUnreplicated: false, hasNames: true, last: Promise.resolve() }
     client.on('error', () => this.#drop(open)) // I1
     client.on('end', () => this.#drop(open))
     client.on('notice', (notice) => {
@@ -143,11 +153,18 @@ export class Connection {
 
 // ---- details ----
 
-type Open = { readonly client: pg.Client; readonly socket: Socket; isUnreplicated: boolean }
+type Open = {
+  readonly client: pg.Client
+  readonly socket: Socket
+  isUnreplicated: boolean
+  hasNames: boolean
+  /** Until the last statement that was sent, or waits, has its answer. */
+  last: Promise<unknown>
+}
 
 const GOODBYE_MS = 500
 
-const ignore = (): void => undefined // it was not open
+const ignore = (): void => undefined // whoever asked hears of it
 
 /**
  * The server answered, so the connection is in order. Classes 57 and 08 end it. So does 25006: a read-only connection may stay

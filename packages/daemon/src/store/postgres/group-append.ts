@@ -9,16 +9,17 @@
  * I5  A journal that a failover made shorter gets its missing events again, before anything else is appended to it.
  * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail. One whose row is locked waits, and lets
  *     the others pass: its lock may be its own first try, which waits for a standby on a connection that was given up.
+ * I6  A batch that breaks each connection it is sent on is taken apart, too: its members wait behind the others, and travel alone.
  */
 import { performance } from 'node:perf_hooks'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '@breakfall/faults'
 import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
 import type { JournalEnd } from './acknowledged.ts'
 import { AppendQueue, type Waiting } from './append-queue.ts'
-import { appendStatement, type Hashed } from './append-sql.ts'
+import { appendStatement, type Hashed, writtenIn } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
@@ -37,6 +38,8 @@ export type GroupAppendParts = {
   /** The fault its writers get if it cannot be restored. */
   readonly gone: (sessionId: string, lastSeq: number) => Fault
   readonly onCommit: (appends: readonly Hashed[], ms: number) => void
+  /** Between two attempts. */
+  readonly pause?: (ms: number) => Promise<unknown>
 }
 
 /** How far a journal reaches, as far as this process has written or claimed it. */
@@ -111,6 +114,7 @@ export class GroupAppend {
   }
 
   async #commit(batch: readonly Waiting[], connection: Connection): Promise<void> {
+    const { pause = sleep } = this.#parts
     const from = performance.now()
     for (let attempt = 0; ; attempt += 1) {
       if (this.#isClosed) return refuse(batch, closed())
@@ -118,7 +122,7 @@ export class GroupAppend {
         const hashed = await this.#hashed(batch, connection)
         const { text, values } = appendStatement(hashed)
         const rows = await connection.query(text, values, 'planned once')
-        const missing = await this.#settle(batch, hashed, connection, new Set(rows.map(sessionIdIn)))
+        const missing = await this.#settle(batch, hashed, connection, writtenIn(rows))
         if (missing === 'again') continue
         this.#parts.onCommit(
           hashed.filter(({ append }) => !missing.has(append.sessionId)),
@@ -127,11 +131,18 @@ export class GroupAppend {
         return
       } catch (error) {
         const trouble = troubleOf(error)
+        if (trouble === 'connection' && attempt >= BREAKS_MAX) return this.#putBack(batch)
         if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
         else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
         else return this.#apart(batch, connection, error)
       }
     }
+  }
+
+  /** I6 */
+  #putBack(batch: readonly Waiting[]): void {
+    if (this.#isClosed) return refuse(batch, closed())
+    for (const waiting of batch) this.#queue.putBack({ ...waiting, isAlone: true })
   }
 
   /** I4 */
@@ -235,6 +246,7 @@ export class GroupAppend {
 const ENDS_MAX = 100_000
 const LOCK_TIMEOUT = '55P03'
 const AGAIN_MAX = 5
+const BREAKS_MAX = 7 // about 2.5 seconds: by then it is either the batch, or the server is away for longer
 
 const HASHES = `
 SELECT e.session_id, encode(e.hash, 'hex') AS hash

@@ -47,6 +47,7 @@ export async function migrate(connection: Connection): Promise<number> {
 
 /** A restored copy starts a new era: no epoch of the original comes again. */
 export async function adopt(connection: Connection): Promise<void> {
+  if ((await fleetRow(connection)) === undefined) throw noTables()
   await connection.query(
     `UPDATE fleet SET system_id = ${SYSTEM_ID}, restores = restores + 1 WHERE system_id <> ${SYSTEM_ID}`,
   )
@@ -67,6 +68,18 @@ export function refuseIfUnfit(fleet: FleetRow): void {
     )
   }
 }
+
+/** Of a database that has not been migrated yet; or the address is that of another one. */
+export const noTables = (): Fault =>
+  new Fault('invalid_request', {
+    boundary: 'journal',
+    message: {
+      happened: 'The database has no tables of Breakfall.',
+      action: 'Nothing was read or written.',
+      advice: 'Check its address, or run "breakfall store migrate" to create them.',
+    },
+    errorRaw: 'the table "fleet" does not exist',
+  })
 
 // ---- details ----
 

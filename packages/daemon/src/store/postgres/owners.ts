@@ -19,12 +19,12 @@ const SUSPECT_MIN = 2 // takeovers without progress from which on a session is c
 export type Claimed = { readonly row: SessionRow; readonly head: string }
 
 export class Owners {
-  readonly #pool: Pool
+  readonly #pool: Pick<Pool, 'query'>
   readonly #bootId: () => string
   readonly #claimEra: () => number | undefined
 
   /** `claimEra`: undefined while nothing may be claimed. */
-  constructor(pool: Pool, bootId: () => string, claimEra: () => number | undefined) {
+  constructor(pool: Pick<Pool, 'query'>, bootId: () => string, claimEra: () => number | undefined) {
     this.#pool = pool
     this.#bootId = bootId
     this.#claimEra = claimEra
@@ -39,8 +39,7 @@ export class Owners {
     if (row !== undefined) return claimedOf(row)
     const [why] = await this.#pool.query(WHY_NOT, [id, bootId, EVENTS_VERSION])
     if (why === undefined) return undefined
-    if (why['live'] !== true)
-      throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'this daemon was declared dead' })
+    if (why['live'] !== true) throw declaredDead()
     if (why['newer'] !== true) return 'owned'
     throw new Fault('journal_corrupt', {
       error: `A newer version wrote session ${id}. A daemon of that version continues it.`,
@@ -73,6 +72,18 @@ export class Owners {
 }
 
 // ---- details ----
+
+/** A moment later it is a new daemon, and can do what it was asked. */
+const declaredDead = (): Fault =>
+  new Fault('journal_unreachable', {
+    boundary: 'journal',
+    errorRaw: 'this daemon was declared dead',
+    message: {
+      happened: 'This daemon did not renew its lease in time, and others took over its work.',
+      action: 'Nothing was done.',
+      advice: 'Send the request again: this daemon is back in a moment, and any other serves it now.',
+    },
+  })
 
 const claimedOf = (row: Row): Claimed => ({ row: sessionOf(row), head: textIn(row, 'head') })
 

@@ -2,15 +2,18 @@
  * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for one notice
  * that has no separate code.
  */
+import { AssertionError } from 'node:assert'
 import { Fault, type FaultMessage, isFault } from '@breakfall/faults'
 
 /**
  * `connection`: it is unknown whether the statement took effect; the same statement again, on a new connection. `again`: it took no
- * effect, and the same statement may succeed at once. `statement`: something in it is wrong, perhaps in one session of many.
+ * effect, and the same statement may succeed at once. `statement`: something in it is wrong, perhaps in one session of many; or in our
+ * own code, and then every repetition would fail.
  */
 export type PgTrouble = 'connection' | 'again' | 'statement'
 
 export function troubleOf(error: unknown): PgTrouble {
+  if (isFault(error) || isOwnMistake(error)) return 'statement'
   const code = sqlState(error)
   if (code === undefined) return 'connection' // not an answer of the server: the socket, the name, the time
   if (AGAIN.has(code)) return 'again'
@@ -81,6 +84,10 @@ const REFUSED: ReadonlySet<string> = new Set(['28000', '28P01']) // no such role
 
 const wrongSetting = (message: FaultMessage, cause: unknown): Fault =>
   new Fault('invalid_request', { cause, boundary: 'journal', message })
+
+/** What neither a socket nor a server causes. */
+const isOwnMistake = (error: unknown): boolean =>
+  [TypeError, RangeError, ReferenceError, SyntaxError, AssertionError].some((mistake) => error instanceof mistake)
 
 const AGAIN: ReadonlySet<string> = new Set(['40001', '40P01']) // serialisation failure, deadlock
 
