@@ -43,6 +43,7 @@ test(
 test('a token that the daemon rejects exits with 4 and names the file, and doctor reports it', LIMIT, async () => {
   await using place = new Place()
   const { tokenFile, url } = await place.start(['up', '--json']).seen((line) => line['event'] === 'listening')
+  chmodSync(String(tokenFile), 0o644) // others could read it: the daemon keeps the token that it has
   writeFileSync(String(tokenFile), 'another\n')
   for (const args of [['sessions'], ['run', 'x']]) {
     const { code, stderr } = await place.run(args)

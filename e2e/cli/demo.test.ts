@@ -1,5 +1,7 @@
 /** `breakfall demo`: everything that its buttons break heals, and nothing is left of it afterwards. */
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { DaemonClient } from '@breakfall/client'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
@@ -19,6 +21,9 @@ test(
       const response = await fetch(url + path, { method, headers, body: JSON.stringify(body) })
       return { status: response.status, json: (await response.json()) as Record<string, unknown> }
     }
+    const [scratch = ''] = readdirSync(place.home).filter((name) => name.startsWith('breakfall-demo-'))
+    const again = await place.run(['open', '--print', '--state-dir', join(place.home, scratch, 'state')])
+    assert.match(again.lines.join('\n'), /&to=%2Fdemo/, 'a demo is opened at its own page')
     const token = String((await post('/v1/console/tokens', { ticket })).json['token'])
     const client = new DaemonClient({ url, token })
     const session = await client.createSession({ title: 'demo' })

@@ -1,9 +1,9 @@
-/** The installed `breakfall` command with a private home and a scripted model, and the checks that the tests share. */
+/** The `breakfall` command with a private home and a scripted model, and the checks that the tests share. */
 import type { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Ended, hasSandbox, isolation, LAUNCHER, Place } from '../breakfall.ts'
+import { type Ended, hasSandbox, isolation, Place } from '../breakfall.ts'
 import type { Event, Json } from '../daemon/client.ts'
 import type { ModelServer } from '../../test/kit/model-server.ts'
 import type { Play } from '../../test/kit/plays.ts'
@@ -34,7 +34,7 @@ export class Desk implements AsyncDisposable {
 
   constructor(model: ModelServer, files: Readonly<Record<string, string>>) {
     this.model = model
-    this.place = new Place(files, LAUNCHER)
+    this.place = new Place(files)
   }
 
   get folder(): string {

@@ -18,7 +18,7 @@ const CONTROLS = /(?![\n\t])\p{Cc}|\u202e/u
 
 test('without a daemon, a broken server holds up neither the list nor another server', LIMIT, async () => {
   await using desk = await Desk.start()
-  const good = badServer(desk.folder)
+  const good = badServer(desk.folder, 'dies-in-call')
   desk.config(table('good', good.config) + table('broken', badServer(join(desk.folder), 'exits').config))
   const list = await desk.command(['mcp', 'list'])
   const text = list.lines.join('\n')
@@ -28,6 +28,14 @@ test('without a daemon, a broken server holds up neither the list nor another se
   assert.match(tools.lines.at(-1) ?? '', /"mcp__good__act".*"mcp__good__look"/)
   const call = await desk.command(['mcp', 'call', 'good', 'act', '{"n":4}'])
   assert.deepEqual([call.code, call.lines.join(''), good.ran('act')], [0, 'act done 4', 1])
+  good.dieInNextCall()
+  const lost = await desk.command(['mcp', 'call', 'good', 'act', '{"n":5}'])
+  assert.equal(lost.code, 3)
+  assert.match(
+    lost.stderr,
+    /about to die\n[^]*The MCP server good failed .*The call may have had an effect, and was not repeated\./,
+  )
+  assert.ok(!lost.stderr.includes('mcp logs'), 'that would start another server')
   const missing = await desk.command(['mcp', 'tools', 'nobody'])
   assert.match(missing.stderr, /No MCP server is called nobody/)
 })

@@ -151,44 +151,6 @@ test('with a running daemon, runs work in any folder of the user, also two at on
   }
 })
 
-test('a run follows a daemon that was killed and came back on another port', LIMIT, async () => {
-  await using place = new Place()
-  const model = await startRehearsalModel({ chunkDelayMs: 5 })
-  const env = { OPENAI_BASE_URL: model.url }
-  try {
-    const up = [
-      'up',
-      '--json',
-      '--state-dir',
-      place.stateDir,
-      '--model',
-      'rehearsal/steps-8',
-      ...(hasSandbox ? [] : ['--allow-isolation', 'process', '--approve', 'never']),
-    ]
-    const first = place.start(up, env)
-    await first.seen((line) => line['event'] === 'listening')
-    const running = place.start(['run', 'count', '--json', '--state-dir', place.stateDir, ...isolation], env)
-    await running.seen((line) => line['type'] === 'tool-result')
-    first.child.kill('SIGKILL')
-    await first.ended
-    await place.start(up, env).seen((line) => line['event'] === 'listening')
-    const { code, json, stderr } = await running.ended
-    assert.equal(code, 0, stderr)
-    assert.equal(result(json)['outcome'], 'finished')
-    assert.equal(readFileSync(join(place.folder, 'steps.log'), 'utf8').trim().split('\n').length, 8)
-  } finally {
-    await model.close()
-  }
-})
-
-test('with a server that lists no models a run asks for a model name before the first request', LIMIT, async () => {
-  await using place = new Place()
-  await using server = await httpServer((_, res) => res.writeHead(404).end('{}'))
-  const { code, stderr } = await place.run(['run', 'x'], { OPENAI_BASE_URL: `${server.url}/v1` })
-  assert.equal(code, 2)
-  assert.match(stderr, /does not list its models, so name one: --model NAME/)
-})
-
 test('a key rejected while listing models is reported as such, not as a server without models', LIMIT, async () => {
   await using place = new Place()
   await using door = await keyedDoor('http://127.0.0.1:9/v1', 'right')

@@ -13,7 +13,7 @@ const AWAY = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' }
 const PARKS = ['--model', 'any', '--attempts-max', '2', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
 
 test(
-  'a turn that an earlier run left parked can be listed, shown, explained, tailed and exported without a daemon',
+  'a turn that an earlier run left parked can be listed, shown, explained and tailed without a daemon, which changes nothing; and exported and resumed',
   LIMIT,
   async () => {
     await using place = new Place()
@@ -21,25 +21,29 @@ test(
     assert.equal(run.code, 3, run.stderr)
     const { turnId, sessionId } = run.json.at(-1) as { turnId: string; sessionId: string }
 
-    const sessions = await place.run(['sessions', '--json'])
+    const journal = (): Buffer => readFileSync(join(place.stateDir, 'journal', 'journal.db'))
+    const before = journal()
+    const sessions = await place.run(['--json', 'sessions'])
     assert.equal(sessions.code, 0, sessions.stderr)
     assert.match(sessions.stderr, /no daemon is running/)
     const [session, result] = sessions.json
     assert.equal(sessionSchema.parse(session).id, sessionId)
     assert.deepEqual([session?.['state'], session?.['live']], ['parked', false])
     assert.deepEqual(result, { event: 'result', outcome: 'finished', count: 1 })
-    assert.match(
-      (await place.run(['sessions'])).lines.join('\n'),
-      /parked .*\n  waiting for the model server \(model_unreachable\) since/,
-    )
+    const prefix = sessionId.slice(0, 13)
+    const waits = 'waiting for the model server \\(model_unreachable\\)'
+    const how = `to continue it: breakfall run --continue \\(in its folder\\) or breakfall run --session ${prefix}`
+    const waiting = new RegExp(`${waits} since \\S+ \\S+ UTC\n  ${how}`)
+    assert.match((await place.run(['sessions'])).lines.join('\n'), waiting)
 
     const turn = await place.run(['show', turnId, '--json'])
     assert.equal(turn.code, 0, turn.stderr)
     assert.equal(turnSchema.parse(turn.json[0]).parked?.category, 'model_unreachable')
-    const shown = await place.run(['show', sessionId])
-    assert.match(shown.lines.join('\n'), new RegExp(`turn ${turnId}: parked, 1 step, 2 attempts`))
-    assert.match((await place.run(['explain', turnId])).lines.join('\n'), /category {3}model_unreachable/)
-    assert.match((await place.run(['explain', sessionId])).lines.join('\n'), /category {3}model_unreachable/)
+    const shown = (await place.run(['show', prefix])).lines.join('\n')
+    assert.match(shown, new RegExp(`turn ${turnId}: parked, 1 step, 2 attempts`))
+    assert.match(shown, waiting)
+    for (const id of [turnId, prefix])
+      assert.match((await place.run(['explain', id])).lines.join('\n'), /category {3}model_unreachable/)
 
     const events = await place.run(['tail', sessionId, '--no-follow', '--json'])
     assert.deepEqual(
@@ -55,6 +59,9 @@ test(
     assert.match(followed.lines.join('\n'), /^› hello\n[^]*parked/, 'the events so far')
     assert.equal(followed.code, 125, 'a turn without a daemon cannot be followed')
     assert.match(followed.stderr, new RegExp(`breakfall up.*Or continue it .*breakfall run --session ${sessionId}`))
+
+    assert.ok(journal().equals(before))
+    assert.ok(!existsSync(join(place.stateDir, 'daemon.json')))
 
     const bundle = join(place.folder, 'bundle.ndjson')
     writeFileSync(bundle, 'old', { mode: 0o644 })
@@ -75,22 +82,13 @@ test(
     assert.equal(unknown.code, 1)
     assert.match(unknown.stderr, /No session has the id nosuch\. Nothing was exported\./)
     assert.deepEqual(place.leftovers(), [])
+
+    const again = await place.run(['run', '--continue', ...PARKS], AWAY)
+    assert.equal(again.code, 3, again.stderr)
+    assert.ok(again.stderr.includes(`session: ${sessionId}`), again.stderr)
+    assert.match(again.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
   },
 )
-
-test('viewing starts and changes nothing: the parked turn can still be resumed', LIMIT, async () => {
-  await using place = new Place()
-  const run = await place.run(['run', 'hello', '--json', ...PARKS], AWAY)
-  const journal = (): Buffer => readFileSync(join(place.stateDir, 'journal', 'journal.db'))
-  const before = journal()
-  await place.run(['sessions'])
-  await place.run(['show', String(run.json.at(-1)?.['turnId'])])
-  assert.ok(journal().equals(before))
-  assert.ok(!existsSync(join(place.stateDir, 'daemon.json')))
-  const again = await place.run(['run', '--continue', '--json', ...PARKS], AWAY)
-  assert.equal(again.code, 3, again.stderr)
-  assert.equal(again.json.at(-1)?.['turnId'], run.json.at(-1)?.['turnId'])
-})
 
 test(
   'an unfinished turn of a killed daemon is not shown as running without saying that no daemon runs it',
@@ -154,21 +152,6 @@ test(
     assert.match(again.stderr, /is idle/)
   },
 )
-
-test('a parked turn, found by a prefix of its id, shows what it waits for and how to resume it', LIMIT, async () => {
-  await using place = new Place()
-  const run = await place.run(['run', 'hello', ...PARKS], AWAY)
-  const [, sessionId = ''] = /session: (\S+)/.exec(run.stderr) ?? []
-  const waits = 'waiting for the model server \\(model_unreachable\\)'
-  const how = `to continue it: breakfall run --continue \\(in its folder\\) or breakfall run --session ${sessionId.slice(0, 13)}`
-  assert.match(run.lines.join('\n'), new RegExp(`still parked after 1 step: ${waits}\n  ${how}`))
-  for (const args of [['sessions'], ['show', sessionId.slice(0, 13)]]) {
-    const { lines, stderr } = await place.run(args)
-    assert.match(lines.join('\n'), new RegExp(`${waits} since \\S+ \\S+ UTC\n  ${how}`), stderr)
-  }
-  assert.match((await place.run(['explain', sessionId.slice(0, 13)])).lines.join('\n'), /category {3}model_unreachable/)
-  assert.equal((await place.run(['--json', 'sessions'])).json.at(-1)?.['count'], 1)
-})
 
 test('commands that need a daemon exit with 125 without one and say how to start it', LIMIT, async () => {
   await using place = new Place()

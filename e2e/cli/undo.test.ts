@@ -78,7 +78,11 @@ test(
     )
     assert.ok(stop?.[1], run.lines.join('\n'))
     const listed = await desk.command(['processes'])
-    assert.match(listed.lines.join('\n'), /^web {2}running {2}session \S+ {2}\//, listed.stderr)
+    assert.match(listed.lines.join('\n'), /^web {2,}running {2,}- {2,}[\w-]{36} {2}\//m, listed.stderr)
+    const shown = await desk.command(['show', stop[1].split(' ').at(-1) ?? ''])
+    assert.ok(shown.lines.join('\n').includes(`still running: web; to stop it: breakfall ${stop[1]}`), shown.stderr)
+    const doctor = await desk.command(['doctor'])
+    assert.match(doctor.lines.join('\n'), /1 background process of your sessions still running: web/)
 
     const refused = await desk.command(['undo'])
     assert.equal(refused.code, 1)

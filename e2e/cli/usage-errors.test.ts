@@ -18,7 +18,7 @@ test('help for an unknown command names the mistake', LIMIT, async () => {
   ]) {
     const { code, stderr } = await place.run(args)
     assert.equal(code, 2, args.join(' '))
-    assert.match(stderr, /unknown command 'nonsense'/)
+    assert.match(stderr, /Unknown command 'nonsense'/)
   }
   for (const args of [['--help'], ['run', '--help'], ['config', 'show', '--help'], ['run', '--help', 'nonsense']])
     assert.equal((await place.run(args)).code, 0, args.join(' '))
@@ -27,9 +27,9 @@ test('help for an unknown command names the mistake', LIMIT, async () => {
 test('a usage error is a result line, too', LIMIT, async () => {
   await using place = new Place()
   for (const [args, says] of [
-    [['nonsense'], /unknown command 'nonsense'/],
-    [['run', '--no-such-flag'], /unknown option '--no-such-flag'/],
-    [['show'], /missing required argument/],
+    [['nonsense'], /Unknown command 'nonsense'/],
+    [['run', '--no-such-flag'], /Unknown option '--no-such-flag'/],
+    [['show'], /Missing required argument <id>/],
     [['run', 'x', '--liveness-ms', 'soon'], /flag --liveness-ms: policy\.livenessMs must be an integer/],
     [['chaos', '--upstream', 'http://127.0.0.1:9', '--plan', 'faults=nonsense'], /nonsense/],
   ] as const) {

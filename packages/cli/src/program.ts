@@ -5,6 +5,7 @@ import { resultFieldsOf } from './command-line/context.ts'
 import { commonFlagsLast } from './command-line/flags.ts'
 import { startWords } from './command-line/npm-start.ts'
 import { buildProgram } from './command-line/tree.ts'
+import { usageSentence } from './command-line/usage-error.ts'
 import { NPM_START } from './process/command-name.ts'
 import { exitCancelled } from './process/interrupt.ts'
 import { onSignal } from './process/signals.ts'
@@ -26,7 +27,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     })
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return usageError(error, out)
+    if (error instanceof CommanderError) return usageError(error, pathOf(program, words), out)
     return report(faultFrom(error), out)
   }
 }
@@ -53,11 +54,22 @@ function hasKnownCommand(program: Command, words: readonly string[]): boolean {
   return true
 }
 
-/** Commander has printed the message; programs get their result line. */
-function usageError(error: CommanderError, out: Output): number {
-  if (error.exitCode === 0) return EXIT_CODES.finished
-  const fault = new Fault('invalid_request', { error: error.message.replace(/^error: /, '').split('\n')[0] })
-  if (out.json) out.result({ outcome: 'failed', fault: fault.report })
+/** The command that was called, word by word, as far as it exists. */
+function pathOf({ commands }: Command, [name, ...others]: readonly string[]): readonly string[] {
+  const command = commands.find((child) => child.name() === name)
+  return command === undefined ? [] : [command.name(), ...pathOf(command, others)]
+}
+
+function usageError(error: CommanderError, path: readonly string[], out: Output): number {
+  if (error.exitCode === 0) return EXIT_CODES.finished // it was asked for help or the version
+  if (error.code === 'commander.help') return needsCommand(path, out)
+  return report(new Fault('invalid_request', { error: usageSentence(error, path) }), out)
+}
+
+/** `breakfall mcp` alone: its help has been printed, so only programs need a sentence. */
+function needsCommand(path: readonly string[], out: Output): number {
+  const error = `${['breakfall', ...path].join(' ')} needs a command. Nothing was done.`
+  if (out.json) out.result({ outcome: 'failed', fault: new Fault('invalid_request', { error }).report })
   return EXIT_CODES.usage
 }
 

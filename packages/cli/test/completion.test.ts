@@ -21,7 +21,7 @@ function offered(...words: readonly string[]): readonly string[] {
 }
 
 test('bash completes commands, subcommands and the flags of a command', () => {
-  assert.deepEqual(offered('breakfall', 'r'), ['run', 'runner', 'resume', 'rm', 'runners'])
+  assert.deepEqual(offered('breakfall', 'r'), ['run', 'resume', 'runner', 'rm', 'runners'])
   assert.deepEqual(offered('breakfall', 'config', ''), ['show', 'example', '--help'])
   assert.deepEqual(offered('breakfall', 'config', 'show', '--o'), ['--origin'])
   assert.ok(!offered('breakfall', 'show', '--').includes('--origin'))

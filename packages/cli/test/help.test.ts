@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { EXIT_CODES, POLICY_DEFAULTS } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
+import { COMMAND_GROUPS } from '../src/command-line/help-groups.ts'
 import { buildProgram } from '../src/command-line/tree.ts'
 
 const program = buildProgram(() => undefined)
@@ -53,6 +54,14 @@ test('every command has a description and an example to copy', () => {
     assert.match(text, /Examples:\n {2}\S/, command.name())
     assert.notEqual(command.description(), '')
   }
+})
+
+test('the help of the program shows every command in a group', () => {
+  const names = Object.values(COMMAND_GROUPS).flat()
+  assert.deepEqual(names.toSorted(), program.commands.map((command) => command.name()).toSorted())
+  const text = program.helpInformation()
+  for (const heading of Object.keys(COMMAND_GROUPS)) assert.ok(text.includes(`\n${heading}\n`), heading)
+  assert.ok(!text.includes('\nCommands:\n'), text)
 })
 
 test('a command lists no flags that mean nothing to it', () => {

@@ -12,6 +12,8 @@ test("the daemon's log lines are readable text", () => {
     { ...ids, category: 'model_unreachable', resumeAt: null, msg: 'turn parked' },
     { ...ids, callId: 'c', tool: 'bash', execId: 'e', msg: 'tool called' },
     { url: 'http://127.0.0.1:1', msg: 'listening' },
+    { mcp: { name: 'files', state: 'ready', tools: 2 }, msg: 'MCP server' },
+    { mcp: { name: 'files', state: 'restarting', tools: 2, error: 'It failed.' }, msg: 'MCP server' },
     { err: { type: 'Fault', message: 'connection refused', stack: '…' }, msg: 'the runner is not reachable yet' },
   ].map(shown)
   const at = '2025-11-15 22:40:36 UTC  '
@@ -20,6 +22,8 @@ test("the daemon's log lines are readable text", () => {
     `${at}turn parked: model_unreachable (session 01a1e15e-9b05)`,
     `${at}tool called: bash (session 01a1e15e-9b05)`,
     `${at}listening: http://127.0.0.1:1`,
+    `${at}MCP server: files is ready, 2 tools`,
+    `${at}MCP server: files is restarting: It failed.`,
     `${at}the runner is not reachable yet: connection refused`,
   ])
 })

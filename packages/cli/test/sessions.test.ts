@@ -104,6 +104,8 @@ test('a turn is shown with its prompt, tools, faults, tokens, cost, files and ti
     '  changed  a.txt, b.txt',
     'done',
   ])
+  const named = turnLines(turn, { survived: ['model_unreachable', 'taken_over', 'model_unreachable'] })
+  assert.ok(named.includes('  survived 1 fault: model_unreachable ×2, taken_over'), named.join('\n'))
   assert.ok(turnLines(aTurn()).includes('  used     unknown tokens in, unknown out'))
 })
 

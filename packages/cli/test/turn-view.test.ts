@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import { changedText } from '../src/render/changed-text.ts'
+import { type Changes, changedText } from '../src/render/changed-text.ts'
 import { withoutControls } from '../src/render/printable.ts'
 import { TurnView } from '../src/render/turn-view.ts'
 import { anEvent, AT } from './samples.ts'
@@ -160,12 +160,15 @@ test('the end of a turn says what commands changed, or that it is not known', ()
   assert.deepEqual([[...view.filesChanged], view.filesUnknown], [['a.ts', 'b.ts'], false])
   words(view, { ...end, filesUnknown: true })
   assert.equal(view.filesUnknown, true)
-  assert.equal(changedText(['a.ts'], false), 'a.ts')
-  assert.match(changedText(['a.ts'], true), /^a\.ts; more is unknown: commands ran, and no checkpoint/)
-  assert.match(changedText([], true), /^files: unknown; commands ran/)
-  assert.match(changedText([], true, false), /^files: unknown; what commands change is known when the turn ends$/)
+  const changed = (files: readonly string[], isUnknown: boolean, more: Partial<Changes> = {}): string =>
+    changedText({ files, isUnknown, tools: ['bash', 'mcp__a__b'], ...more })
+  assert.equal(changed(['a.ts'], false), 'a.ts')
+  assert.match(changed(['a.ts'], true), /^a\.ts; more is unknown: commands ran, and no checkpoint/)
+  assert.match(changed([], true), /^files: unknown; commands ran/)
+  assert.match(changed([], true, { tools: ['mcp__a__b'] }), /^files: unknown; tools outside the box were called/)
+  assert.match(changed([], true, { isEnded: false }), /^files: unknown; what tools change is known when the turn ends$/)
   const many = Array.from({ length: 100 }, (_, index) => `${index}`)
-  assert.match(changedText(many, false), /^0, 1, .*, 19 and at least 80 more files$/)
+  assert.match(changed(many, false), /^0, 1, .*, 19 and at least 80 more files$/)
 })
 
 test('a question to a person is not a fault that the turn survived', () => {

@@ -52,10 +52,13 @@ export async function* streamItems(response: Response, options: ConnectionOption
 // ---- details ----
 
 async function unlessSilent<T>(reading: Promise<T>, { address, livenessMs }: ConnectionOptions): Promise<T> {
-  const silence = Promise.withResolvers<never>()
-  const timer = setTimeout(() => silence.reject(silentFault(address.url, livenessMs)), livenessMs)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  // Not Promise.withResolvers: Node 20 has none, and a stream that throws at its start looks like a daemon that is away.
+  const silence = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(silentFault(address.url, livenessMs)), livenessMs)
+  })
   try {
-    return await Promise.race([reading, silence.promise])
+    return await Promise.race([reading, silence])
   } finally {
     clearTimeout(timer)
   }

@@ -15,6 +15,7 @@ export type ModelFlags = {
 
 /** One flag per key of a policy, `livenessMs` as `--liveness-ms`. A single request uses only some of them. */
 export function addPolicyFlags(command: Command, scope: 'turn' | 'request' = 'turn'): Command {
+  command.optionsGroup('Limits and time limits, also [policy] in the configuration:')
   for (const key of POLICY_KEYS) {
     if (scope === 'request' && TURN_KEYS.has(key)) continue
     const about = scope === 'request' ? (REQUEST_ABOUT[key] ?? POLICY_ABOUT[key]) : POLICY_ABOUT[key]
@@ -79,33 +80,34 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
   return out
 }
 
+/** Errors complete a sentence: `--port takes …, got x`. */
 export function portNumber(text: string): number {
   const port = Number(text)
-  if (!/^\d+$/.test(text) || port > 65_535) throw new InvalidArgumentError('a port is a number from 0 to 65535')
+  if (!/^\d+$/.test(text) || port > 65_535) throw new InvalidArgumentError('a port from 0 to 65535')
   return port
 }
 
 export function milliseconds(text: string): number {
   const ms = Number(text)
-  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('expected a whole number of milliseconds')
+  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('a whole number of milliseconds')
   return ms
 }
 
 export function wholeNumber(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('a whole number')
   return Number(text)
 }
 
 export function collectHold(text: string, earlier: readonly Hold[] = []): readonly Hold[] {
   const hold = HOLDS.find((one) => one === text)
-  if (hold === undefined) throw new InvalidArgumentError(`choose from ${HOLDS.join(', ')}`)
+  if (hold === undefined) throw new InvalidArgumentError(`one of ${HOLDS.join(', ')}`)
   return [...earlier, hold]
 }
 
 export function boxCount(text: string): number {
   const count = Number(text)
   if (!/^\d+$/.test(text) || count < 1 || count > 1_000_000)
-    throw new InvalidArgumentError('expected a number from 1 to 1000000')
+    throw new InvalidArgumentError('a number from 1 to 1000000')
   return count
 }
 
@@ -114,7 +116,7 @@ export function timeSpan(text: string): number {
   const [, count = '', unit = ''] = /^(\d{1,6})([smhdw])$/.exec(text) ?? []
   const ms = Number(count) * (UNIT_MS[unit] ?? Number.NaN)
   if (count === '' || Number.isNaN(ms) || ms > 3_650 * 86_400_000)
-    throw new InvalidArgumentError('expected a time such as 30d, 12h or 45m, up to ten years')
+    throw new InvalidArgumentError('a time such as 30d, 12h or 45m, up to ten years')
   return ms
 }
 
@@ -128,8 +130,16 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 
 export function positive(text: string): number {
   const count = Number(text)
-  if (!/^\d{1,9}$/.test(text) || count === 0) throw new InvalidArgumentError('expected a whole number from 1')
+  if (!/^\d{1,9}$/.test(text) || count === 0) throw new InvalidArgumentError('a whole number from 1')
   return count
+}
+
+/** Describes an argument of a command, and lists what it takes. */
+export function argument(command: Command, name: string, about: string, choices?: readonly string[]): void {
+  const found = command.registeredArguments.find((one) => one.name() === name)
+  if (found === undefined) throw new Error(`${command.name()} has no argument ${name}`)
+  found.description = about
+  if (choices !== undefined) found.choices(choices)
 }
 
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]

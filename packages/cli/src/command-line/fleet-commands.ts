@@ -4,7 +4,7 @@ import type { StoreOptions } from '../commands/store.ts'
 import type { Context } from '../context.ts'
 import type { EnrollOptions } from '../commands/enroll.ts'
 import type { FleetOptions } from '../commands/fleet.ts'
-import { boxCount, collect, milliseconds, wholeNumber } from './flags.ts'
+import { argument, boxCount, collect, milliseconds, wholeNumber } from './flags.ts'
 
 export type AddCommand = <O extends object>(
   spec: string,
@@ -39,29 +39,33 @@ export function addJoinFlags(runner: Command): Command {
 }
 
 export function addFleetCommands(command: AddCommand): void {
-  command<object>(
-    'daemons [action] [bootId]',
+  const daemons = command<object>(
+    'daemons [action] [name]',
     'the daemons that share the store; drain one',
     async (context, _options, args) => {
       const { daemonsCommand } = await import('../commands/daemons.ts')
       return daemonsCommand(context, args)
     },
   )
-  command<object>(
-    'runners [action] [runnerId]',
+  argument(daemons, 'action', 'what to do (default: list)', ['list', 'drain'])
+  argument(daemons, 'name', "the daemon's name, or its id or the start of it")
+  const runners = command<object>(
+    'runners [action] [id]',
     'the runners that joined; drain or drop one',
     async (context, _options, args) => {
       const { runnersCommand } = await import('../commands/runners.ts')
       return runnersCommand(context, args)
     },
   )
-  command<EnrollOptions & FleetOptions>(
+  argument(runners, 'action', 'what to do (default: list)', ['list', 'drain', 'drop'])
+  argument(runners, 'id', "the runner's id, or the start of it")
+  const fleet = command<EnrollOptions & FleetOptions>(
     'fleet [action]',
     'try a fleet on this machine, and break it; enroll: print a code with which a runner joins',
-    async (context, options, args) => {
-      if (args.length > 0) {
+    async (context, options, [action]) => {
+      if (action === 'enroll') {
         const { enrollCommand } = await import('../commands/enroll.ts')
-        return enrollCommand(context, options, args)
+        return enrollCommand(context, options)
       }
       const { fleetCommand } = await import('../commands/fleet.ts')
       return fleetCommand(context, options)
@@ -80,7 +84,8 @@ export function addFleetCommands(command: AddCommand): void {
     )
     .option('--fleet-key-file <file>', "the fleet's key (default: [fleet] keyFile)")
     .option('--valid-ms <ms>', 'how long the code is valid (default: an hour)', milliseconds)
-  command<StoreOptions>(
+  argument(fleet, 'action', 'enroll; without it, the fleet starts', ['enroll'])
+  const store = command<StoreOptions>(
     'store <action> [file]',
     'migrate, check, adopt, export or import a store',
     async (context, _options, args) => {
@@ -88,4 +93,6 @@ export function addFleetCommands(command: AddCommand): void {
       return storeCommand(context, args)
     },
   ).option('--store <url>', 'the shared store (default: [daemon] store, else the journal in the state folder)')
+  argument(store, 'action', 'what to do', ['migrate', 'check', 'adopt', 'export', 'import'])
+  argument(store, 'file', 'the file to export to or to import from (default: standard output or input)')
 }

@@ -1,4 +1,5 @@
 /** What `--help` adds to the flags: examples to copy, and the exit codes. */
+import { KEYS_HELP } from '../fleet/actions.ts'
 
 const EXIT_CODES_HELP = `
 Exit codes:
@@ -172,9 +173,14 @@ Exit codes:
   0 ready   1 problems to fix   2 usage, or a wrong configuration   130 cancelled
 `
 
+const FLEET_HELP = `
+Keys, and words of --script (which also takes times such as 3s or 500ms):
+${KEYS_HELP.map((line) => `  ${line}\n`).join('')}`
+
 const MORE: Readonly<Record<string, string>> = {
   run: BOX_HELP + EXIT_CODES_HELP,
   trial: TRIAL_HELP,
+  fleet: FLEET_HELP,
   doctor: DOCTOR_HELP,
 }
 

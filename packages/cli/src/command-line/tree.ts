@@ -3,29 +3,22 @@
  * place where the packages are put together.
  */
 import { Argument, Command, Option } from 'commander'
-import { BOUNDARIES, EXIT_CODES } from '@breakfall/faults'
+import { EXIT_CODES } from '@breakfall/faults'
 import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
-import { NETWORK_PRESETS, SESSION_FILTERS } from '@breakfall/wire'
-import type { ApproveOptions } from '../commands/approve.ts'
+import { NETWORK_PRESETS } from '@breakfall/wire'
 import type { ChaosOptions } from '../commands/chaos.ts'
 import type { DemoOptions } from '../commands/demo.ts'
 import type { DoctorOptions } from '../commands/doctor.ts'
-import type { ExplainOptions } from '../commands/explain.ts'
-import type { ExportOptions } from '../commands/export.ts'
 import type { GatewayOptions } from '../commands/gateway.ts'
-import type { PruneOptions, RmOptions } from '../commands/prune.ts'
 import type { RunnerOptions } from '../commands/runner.ts'
 import type { OpenOptions } from '../commands/open.ts'
-import type { SessionsOptions, TailOptions } from '../commands/sessions.ts'
 import type { TrialOptions } from '../commands/trial.ts'
-import type { UninstallOptions } from '../commands/uninstall.ts'
 import type { UpOptions } from '../commands/up.ts'
 import type { Context } from '../context.ts'
 import { version } from '../process/version.ts'
-import { printable } from '../render/printable.ts'
 import type { RunOptions } from '../run/options.ts'
 import { addMcpCommands } from './mcp-commands.ts'
-import { addUndoCommands } from './undo-commands.ts'
+import { addSessionCommands } from './session-commands.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
@@ -37,12 +30,11 @@ import {
   collectHold,
   milliseconds,
   portNumber,
-  timeSpan,
-  positive,
   wholeNumber,
 } from './flags.ts'
-import { type AddCommand, addFleetCommands, addJoinFlags, addStoreFlags } from './fleet-commands.ts'
+import { addFleetCommands, addJoinFlags, addStoreFlags } from './fleet-commands.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
+import { grouped, HELP_STYLE } from './help-groups.ts'
 
 /** `done` gets the exit code. */
 export function buildProgram(done: (exitCode: number) => void): Command {
@@ -51,8 +43,8 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .description('The reliability layer for AI agents.')
     .version(version)
     .exitOverride()
-    .configureOutput({ writeErr: (text) => process.stderr.write(printable(text)) })
-    .showHelpAfterError('(see --help)')
+    .configureHelp(HELP_STYLE)
+    .configureOutput({ outputError: () => undefined }) // the caller reports it, as every other failure
     .addHelpText('after', PROGRAM_HELP)
 
   type Action<O> = (context: Context, options: O, args: readonly string[]) => Promise<number | void>
@@ -63,7 +55,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .description(about)
       .option('--json', 'machine-readable lines on stdout')
       .addHelpText('after', helpOf(name))
-    if (!STATELESS.has(name)) made.option('--state-dir <dir>', 'where sessions and journals are kept')
+    if (!STATELESS.has(name))
+      made.option(
+        '--state-dir <dir>',
+        `where ${name === 'runner' ? 'its boxes and its token' : 'sessions and journals'} are kept`,
+      )
     made.action(async () => {
       const options = made.opts<O & CommonOptions>()
       const context = contextFor(options, resultFieldsOf(name))
@@ -184,7 +180,11 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       'a folder that boxes may mount read-only; DIR:rw also writable (repeatable)',
       collect,
     )
-    .addOption(new Option('--home <home>', 'the home folder of boxes that do not say (default: real)').choices(HOMES))
+    .addOption(
+      new Option('--home <home>', 'the home folder of boxes if their creator names none (default: real)').choices(
+        HOMES,
+      ),
+    )
     .option('--allow-ports', 'let callers open ports of boxes on the loopback of this machine')
     .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
     .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
@@ -203,7 +203,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       },
     )
       .option('--upstream <url>', 'the model server (repeatable: the next ones are fallbacks)', collect)
-      .option('--port <port>', 'the port; 0 for a free one', portNumber)
+      .option('--port <port>', 'the port (default: a free one)', portNumber)
       .option('--host <address>', 'the address to bind', '127.0.0.1')
       .addOption(new Option('--hold <what>', 'what to hold back until it is complete (default: auto)').choices(HOLDS))
       .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
@@ -243,7 +243,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--faults <list>', 'which faults, separated by commas (default: eight common ones)')
     .option('--seed <number>', 'repeat a trial', wholeNumber)
     .option('--through-gateway', 'add a second column: the same agent behind the gateway')
-    .option('--hold <what>', 'what that gateway holds back (repeatable: one column each)', collectHold)
+    .option('--hold <what>', 'the same, and what that gateway holds back (repeatable: one column each)', collectHold)
     .option('--require <exact=percent>', 'exit 1 unless this share of the runs is exact')
     .option('--timeout-ms <ms>', 'how long a run may take before it counts as a hang', milliseconds, 120_000)
 
@@ -278,7 +278,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--json', 'machine-readable lines on stdout')
     .addHelpText('after', helpOf('completion'))
     .action((shell: Shell) => printText(completionScript(shell, program), completion.opts<CommonOptions>()))
-  return program
+  return grouped(program)
 }
 
 // ---- details ----
@@ -288,107 +288,3 @@ const HOMES = ['real', 'private'] as const
 
 /** These commands keep no state. */
 const STATELESS: ReadonlySet<string> = new Set(['gateway', 'chaos', 'trial', 'demo', 'login', 'logout'])
-
-function addSessionCommands(command: AddCommand): void {
-  command<SessionsOptions>('sessions', 'list the sessions; needs no daemon', async (context, options) => {
-    const { sessionsCommand } = await import('../commands/sessions.ts')
-    await sessionsCommand(context, options)
-  })
-    .option('--state <states>', `only these, by comma: ${SESSION_FILTERS.join(', ')}`)
-    .option('--search <text>', 'only those with this text in title, prompt or folder, or with this start of the id')
-    .option('--here', 'only those of the current folder')
-    .option('--limit <count>', 'at most this many (default: 50, and all with --json)', positive)
-    .option('--all', 'all of them')
-    .option('--cursor <id>', 'those older than this session')
-  command('show <id>', 'show a session or a turn; needs no daemon', async (context, _options, [id = '']) => {
-    const { showCommand } = await import('../commands/sessions.ts')
-    await showCommand(context, id)
-  })
-  addUndoCommands(command)
-  command<ExportOptions>(
-    'export <session>',
-    'a session as a bundle of JSON lines, for the console or a colleague; needs no daemon',
-    async (context, options, [id = '']) => {
-      const { exportCommand } = await import('../commands/export.ts')
-      await exportCommand(context, id, options)
-    },
-  )
-    .option('--output <file>', 'write it into this file, readable by you only, instead of stdout')
-    .addOption(new Option('--redact <what>', 'text: without prompts, answers, commands and output').choices(['text']))
-  command<{ reason?: string }>(
-    'cancel <id>',
-    'cancel a turn, by its id or its session; needs no daemon',
-    async (context, { reason }, [id = '']) => {
-      const { cancelCommand } = await import('../commands/steer.ts')
-      await cancelCommand(context, id, reason)
-    },
-  ).option('--reason <text>', 'why, for the record')
-  command(
-    'resume <id>',
-    'resume a parked turn or retry now, by its id or its session',
-    async (context, _options, [id = '']) => {
-      const { resumeCommand } = await import('../commands/steer.ts')
-      return resumeCommand(context, id)
-    },
-  )
-  command<ApproveOptions>(
-    'approve [id]',
-    'allow or deny the tool call that a turn waits with; without an id, list what waits',
-    async (context, options, [id]) => {
-      const { approveCommand } = await import('../commands/approve.ts')
-      return approveCommand(context, options, id)
-    },
-  )
-    .option('--deny', 'deny it')
-    .option('--session', 'allow this tool for the rest of the session')
-    .option('--reason <text>', 'why, for the model and the record')
-  command<RmOptions>(
-    'rm <session...>',
-    'delete sessions that have ended; needs no daemon',
-    async (context, options, ids) => {
-      const { rmCommand } = await import('../commands/prune.ts')
-      await rmCommand(context, ids, options)
-    },
-  ).option('--force', 'also sessions with an unfinished turn: cancel it first')
-  command<PruneOptions>('prune', 'delete sessions that ended long ago; needs no daemon', async (context, options) => {
-    const { pruneCommand } = await import('../commands/prune.ts')
-    await pruneCommand(context, options)
-  })
-    .option(
-      '--older-than <time>',
-      'not used for this long: 30d, 12h, 45m (default: 30d, unless --keep is given)',
-      timeSpan,
-    )
-    .option('--keep <count>', 'keep this many, those used last', wholeNumber)
-    .option('--dry-run', 'only say what would be deleted')
-  command<UninstallOptions>(
-    'uninstall',
-    'remove the state folder with every session in it, and end its runner',
-    async (context, options) => {
-      const { uninstallCommand } = await import('../commands/uninstall.ts')
-      await uninstallCommand(context, options)
-    },
-  )
-    .option('--yes', 'do not ask')
-    .option('--config', 'also remove the configuration and the stored keys')
-  command<TailOptions>(
-    'tail <session>',
-    "show a session's events and follow it",
-    async (context, options, [id = '']) => {
-      const { tailCommand } = await import('../commands/sessions.ts')
-      await tailCommand(context, id, options)
-    },
-  )
-    .option('--after <cursor>', 'only events after this one')
-    .option('--no-follow', 'stop after the last event')
-  command<ExplainOptions>(
-    'explain [input]',
-    'explain an error, a log, an exit code, a category or a turn',
-    async (context, options, [input]) => {
-      const { explainCommand } = await import('../commands/explain.ts')
-      await explainCommand(context, input, options)
-    },
-  ).addOption(
-    new Option('--boundary <boundary>', 'the boundary at which it happened').choices([...BOUNDARIES]).default('model'),
-  )
-}

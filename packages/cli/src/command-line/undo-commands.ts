@@ -3,7 +3,7 @@ import { Option } from 'commander'
 import type { OutputOptions } from '../commands/output.ts'
 import type { ProcessesOptions } from '../commands/processes.ts'
 import type { DiffOptions, UndoOptions } from '../commands/undo.ts'
-import { collect } from './flags.ts'
+import { argument, collect } from './flags.ts'
 import type { AddCommand } from './fleet-commands.ts'
 
 export function addUndoCommands(command: AddCommand): void {
@@ -23,7 +23,8 @@ export function addUndoCommands(command: AddCommand): void {
       await processesCommand(context, options, args)
     },
   ).option('--session <id>', 'only those of this session')
-  processes.registeredArguments[0]?.choices(['list', 'stop'])
+  argument(processes, 'action', 'what to do (default: list)', ['list', 'stop'])
+  argument(processes, 'name', "the process's name, or the id of its exec")
   command<UndoOptions>(
     'undo [id]',
     'restore files to before a turn: the last turn in this folder, or one named by session or turn; needs no daemon',

@@ -8,6 +8,7 @@ import { listenFault } from '../process/listen-errors.ts'
 import { untilSignal } from '../process/until-signal.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
+import { shortened, tableOf } from '../render/table.ts'
 
 export type ChaosOptions = {
   readonly upstream?: string
@@ -20,11 +21,9 @@ export type ChaosOptions = {
 export async function chaosCommand({ out }: Context, options: ChaosOptions): Promise<number> {
   const chaos = await import('@breakfall/chaos')
   if (options.list === true) {
-    for (const line of chaos.FAULT_LINES) {
-      const [fault = '', does = ''] = line.split('  ')
-      if (out.json) out.data({ fault, does })
-      else out.line(line)
-    }
+    const rows = chaos.FAULT_LINES.map((line) => line.split('  '))
+    if (out.json) for (const [fault = '', does = ''] of rows) out.data({ fault, does })
+    else for (const line of tableOf(rows)) out.line(line)
     if (out.json) out.result({ count: chaos.FAULT_LINES.length })
     return EXIT_CODES.finished
   }
@@ -124,7 +123,7 @@ function painted(injection: Injection, out: Output): string {
 }
 
 const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
-  `${time.padEnd(12)}  ${request.slice(0, 36).padEnd(36)}  ${attempt.padStart(7)}  ${fault.slice(0, 44).padEnd(44)}  ${after}`
+  `${time.padEnd(12)}  ${shortened(request, 36).padEnd(36)}  ${attempt.padStart(7)}  ${shortened(fault, 44).padEnd(44)}  ${after}`
 
 function printTotals(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {
   const injected = [...counts.values()].reduce((sum, count) => sum + count, 0)

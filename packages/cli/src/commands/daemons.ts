@@ -3,7 +3,9 @@ import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { DaemonList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { oneShotClient, requireDaemon } from '../daemon/find.ts'
+import type { Output } from '../render/output.ts'
 import { printable } from '../render/printable.ts'
+import { tableOf } from '../render/table.ts'
 
 type DaemonView = DaemonList['daemons'][number]
 
@@ -11,8 +13,7 @@ export async function daemonsCommand({ out, config }: Context, [action, named]: 
   const { address } = await requireDaemon(config)
   const client = oneShotClient(address)
   const { daemons } = await client.daemons()
-  if (action !== undefined && action !== 'list') {
-    if (action !== 'drain') throw usage(`"${action}" is no action; choose from list, drain.`)
+  if (action === 'drain') {
     const { bootId, name } = daemonOf(daemons, named)
     await client.drainDaemon(bootId)
     if (out.json) out.result({ outcome: 'finished', bootId })
@@ -25,14 +26,15 @@ export async function daemonsCommand({ out, config }: Context, [action, named]: 
     return EXIT_CODES.finished
   }
   if (daemons.length === 0) out.line('this daemon shares its store with no other; see docs/concepts/fleet.md')
-  for (const { bootId, name, state, held, url, version } of daemons)
-    out.line(`${bootId}  ${state.padEnd(8)}  ${held} sessions  ${printable(name)}  ${url ?? '-'}  ${version}`)
+  else for (const line of daemonTable(daemons, out)) out.line(line)
   const hashes = new Set(daemons.filter(({ state }) => state !== 'dead').map(({ configHash }) => configHash))
   if (hashes.size > 1) out.say('These daemons have different configurations: give all the same one.')
   return EXIT_CODES.finished
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
+
+const HEAD = ['NAME', 'STATE', 'SESSIONS', 'URL', 'VERSION', 'ID'] as const
 
 /** Finds a daemon by its boot id, the start of that id, or its name if it is alive. */
 function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
@@ -42,6 +44,19 @@ function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
   )
   if (daemon !== undefined && others.length === 0) return daemon
   throw usage('Name one living daemon by its id or its name; "breakfall daemons" lists them.')
+}
+
+function daemonTable(daemons: readonly DaemonView[], out: Output): readonly string[] {
+  const rows = daemons.map(({ bootId, name, state, held, url, version }) => [
+    printable(name),
+    state,
+    String(held),
+    url ?? '-',
+    version,
+    bootId,
+  ])
+  const [head = '', ...lines] = tableOf([HEAD, ...rows])
+  return [out.style('dim', head), ...lines]
 }
 
 const usage = (error: string): Fault => new Fault('invalid_request', { error })

@@ -4,6 +4,9 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
+import { backgroundFinding } from '../doctor/background.ts'
+import { checkTelemetry } from '../doctor/telemetry.ts'
+import { namesOfProcesses } from '../sessions/background.ts'
 import { checkFleet } from '../doctor/fleet.ts'
 import { checkMcp } from '../doctor/mcp.ts'
 import { checkProviders } from '../doctor/providers.ts'
@@ -43,12 +46,14 @@ export async function doctor(
     ...checkTokens(stateDir),
     await checkPort(config.port),
     daemon.finding,
+    ...backgroundFinding(await namesOfProcesses(daemon.client, config)),
     ...checkMounts(config.box),
     ...(await checkRunner(config)),
     ...(await checkFleet(config)),
     ...(await checkToolchains(config)),
     await checkModel(config, daemon.url),
     ...checkProviders(config.providers, config.childEnv),
+    ...(await checkTelemetry(config.otlpEndpoint)),
     ...(await checkMcp(config.outside, config.childEnv, daemon.mcp ?? [])),
     ...(await each(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),

@@ -7,12 +7,7 @@ export type EnrollOptions = { readonly validMs?: number }
 
 const VALID_MS = 3_600_000
 
-export function enrollCommand(
-  { out, config }: Context,
-  { validMs = VALID_MS }: EnrollOptions,
-  [action = '']: readonly string[],
-): Promise<number> {
-  if (action !== 'enroll') throw usage(`"${action}" is no action; choose from enroll.`)
+export function enrollCommand({ out, config }: Context, { validMs = VALID_MS }: EnrollOptions): Promise<number> {
   const { keyFile } = config.fleet
   if (keyFile === undefined)
     throw usage('The key of the fleet is needed: pass --fleet-key-file, or set [fleet] keyFile.')

@@ -6,6 +6,7 @@ import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../context.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { untilSignal } from '../process/until-signal.ts'
+import { logLine, warningLine } from '../render/log-lines.ts'
 import { type GatewayLine, noteLine, requestLine, totalsLine } from '../render/gateway-lines.ts'
 import { watchLines } from '../render/gateway-watch.ts'
 import type { Output } from '../render/output.ts'
@@ -34,7 +35,10 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   const printsLines = !watches && !out.json && out.isStderrTerminal
   out.surviveClosedStdout()
   const stopped = untilSignal()
-  const telemetry = await startTelemetry(config.otlpEndpoint)
+  const telemetry = await startTelemetry(config.otlpEndpoint, (sentence) => {
+    const line = warningLine(sentence, Date.now())
+    if (!watches) out.say(printsLines ? logLine(line) : line) // a line would break the live view
+  })
   const gateway = await startGateway({
     upstream,
     port,
@@ -46,7 +50,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
     hosts: allowHost,
     ...(watches ? { logger: false as const } : printsLines ? { logger: lineLog(out) } : {}),
   }).catch((error: unknown) => {
-    throw tokenFault(error) ?? listenFault(error, host, port)
+    throw optionFault(error, options.upstream === undefined) ?? listenFault(error, host, port)
   })
   if (out.json) out.data({ event: 'listening', url: gateway.url })
   else {
@@ -68,10 +72,18 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
 // ---- details ----
 
 /** Names the wrong option as the command line calls it. */
-function tokenFault(error: unknown): Fault | undefined {
-  if (!isFault(error) || error.report.errors?.[0]?.field !== 'token') return undefined
-  const { expected } = error.report.errors[0]
-  return error.with({ error: `--host needs ${expected}: add --token-file FILE; the file is created if it is missing` })
+function optionFault(error: unknown, isConfigured: boolean): Fault | undefined {
+  const [wrong] = isFault(error) ? (error.report.errors ?? []) : []
+  if (!isFault(error) || wrong === undefined) return undefined
+  const { field, expected, got } = wrong
+  if (field === 'upstream') {
+    const name = isConfigured ? '[gateway] upstream' : '--upstream'
+    const sentence = `${name} takes ${expected}, such as http://127.0.0.1:8080/v1, got ${got}`
+    return error.with({ error: sentence, errorRaw: sentence })
+  }
+  if (field !== 'token') return undefined
+  const sentence = `--host needs ${expected}: add --token-file FILE; the file is created if it is missing`
+  return error.with({ error: sentence, errorRaw: sentence })
 }
 
 /** On a terminal: a readable line per request instead of JSON. */

@@ -6,7 +6,7 @@
  *     A server whose start has failed is stopped before its next one.
  */
 import { randomUUID } from 'node:crypto'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { McpServer, McpServerConfig } from '@breakfall/mcp'
 import type { McpCalled, McpList } from '@breakfall/wire'
@@ -69,17 +69,41 @@ export function configOf(servers: Config['outside']['mcp'], name: string): McpSe
   throw new Fault('not_found', { error })
 }
 
-export async function calledHere(server: McpServer, tool: string, given: Record<string, unknown>): Promise<McpCalled> {
+/** `sayLast` gets the server's last lines if it died during the call. */
+export async function calledHere(
+  server: McpServer,
+  tool: string,
+  given: Record<string, unknown>,
+  sayLast: (log: readonly string[]) => void,
+): Promise<McpCalled> {
   if (server.fault !== null) throw server.fault
   const known = server.tools.find((entry) => entry.tool === tool || entry.name === tool)
   const request = { tool: known?.name ?? tool, arguments: given, key: randomUUID() }
   const end = await server.call(request, { signal: new AbortController().signal, waitMs: server.startMs })
   if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
-  if (end.kind === 'lost' || end.kind === 'refused') throw end.fault
+  if (end.kind === 'refused') throw end.fault
+  if (end.kind === 'lost') {
+    sayLast(server.log)
+    const advice = server.log.length === 0 ? 'It printed nothing on stderr.' : 'Its last lines are above.'
+    return toldUnsure(withAdvice(end.fault, advice))
+  }
   return { outcome: 'cancelled', text: 'Cancelled.' }
 }
 
+/** Throws the fault of a call. If the call may have had an effect, the message says so. */
+export function toldUnsure(thrown: unknown): never {
+  if (!isFault(thrown) || thrown.report.sideEffects !== 'unknown') throw thrown
+  const told = thrown.with({ message: { action: 'The call may have had an effect, and was not repeated.' } })
+  throw thrown.errorRaw === thrown.error ? told.with({ errorRaw: told.error }) : told
+}
+
 // ---- details ----
+
+/** Its log ends with this command, so `mcp logs` cannot show it. */
+function withAdvice(fault: Fault, advice: string): Fault {
+  const advised = fault.with({ message: { advice } })
+  return fault.errorRaw === fault.error ? advised.with({ errorRaw: advised.error }) : advised
+}
 
 function waitingFor({ name, startMs, config }: McpServer): string {
   const launcher = launcherOf(config)

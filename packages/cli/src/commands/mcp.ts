@@ -3,13 +3,18 @@ import { Fault, faultFrom } from '@breakfall/faults'
 import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
+import { counted } from '../render/counted.ts'
+import type { Output } from '../render/output.ts'
+import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
-import { calledHere, listedHere, withServer } from './mcp-here.ts'
+import { shortened } from '../render/table.ts'
+import { calledHere, listedHere, toldUnsure, withServer } from './mcp-here.ts'
 
 export async function mcpList({ config, out }: Context): Promise<void> {
   const daemon = await findDaemon(config)
   let servers = 0
   const onKnown = (server: McpList['servers'][number]): void => {
+    if (!out.json && servers === 0) out.line(out.style('dim', HEAD))
     servers += 1
     if (out.json) out.data(server)
     else for (const line of serverLines(server)) out.line(line)
@@ -30,16 +35,17 @@ export async function mcpTools(context: Context, name: string): Promise<void> {
     const trust = hints.length === 0 ? '' : ` (${hints.join(', ')}${tool.trusted ? '' : '; not trusted'})`
     out.line(`${tool.name}${trust}`)
     const [first = ''] = tool.description.split('\n')
-    out.line(`  ${printable(first).slice(0, 120)}`)
+    if (first !== '') out.line(`  ${shortened(printable(first), 120)}`)
   }
   for (const { tool, because } of refused) out.line(`${printable(tool)} is not offered: ${because}`)
 }
 
 export async function mcpLogs(context: Context, name: string): Promise<void> {
-  const { log, error } = await detail(context, name)
+  const { log, fault } = await detail(context, name)
   if (context.out.json) return context.out.result({ outcome: 'finished', log })
   for (const line of log) context.out.line(printable(line))
-  if (error !== undefined) context.out.say(printable(error))
+  // Its advice is to look here.
+  if (fault !== undefined) context.out.say(printable(fault.message?.happened ?? fault.error))
 }
 
 export async function mcpCall(context: Context, name: string, tool: string, given = '{}'): Promise<number> {
@@ -48,8 +54,8 @@ export async function mcpCall(context: Context, name: string, tool: string, give
   const daemon = await findDaemon(config)
   const called =
     daemon === undefined
-      ? await withServer(config, name, (server) => calledHere(server, tool, args))
-      : await oneShotClient(daemon.address).callMcp(name, tool, args)
+      ? await withServer(config, name, (server) => calledHere(server, tool, args, sayLast(out)))
+      : await oneShotClient(daemon.address).callMcp(name, tool, args).catch(toldUnsure)
   if (out.json) out.result({ ...called, outcome: called.outcome === 'ok' ? 'finished' : 'failed' })
   else out.line(called.text)
   return called.outcome === 'ok' ? 0 : 1
@@ -64,11 +70,25 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 
 // ---- details ----
 
+/** Each line is printed once its server is known, so the widths are fixed. */
+const row = (name: string, state: string, tools: string, era: string, since: string): string =>
+  `${name.padEnd(20)}  ${state.padEnd(10)}  ${tools.padEnd(9)}  ${era.padEnd(10)}  ${since}`
+
+const HEAD = row('SERVER', 'STATE', 'OFFERS', 'PROTOCOL', 'SINCE')
+
 function serverLines({ name, state, era, tools, since, error }: McpList['servers'][number]): readonly string[] {
-  const counts = `${String(tools).padStart(3)} tools  ${era ?? '-'}  since ${since}`
   const why = error === undefined ? [] : [`  ${printable(error)}`]
-  return [`${name.padEnd(20)} ${state.padEnd(10)} ${counts}`, ...why]
+  return [row(name, state, counted(tools, 'tool'), era ?? '-', utcTime(since)), ...why]
 }
+
+const LINES_SAID = 10
+
+/** A server that was started for this command leaves no log behind. */
+const sayLast =
+  (out: Output) =>
+  (log: readonly string[]): void => {
+    for (const line of log.slice(-LINES_SAID)) out.say(out.styleErr('dim', `| ${printable(line)}`))
+  }
 
 async function detail({ config }: Context, name: string): Promise<McpDetail> {
   const daemon = await findDaemon(config)

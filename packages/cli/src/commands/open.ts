@@ -12,10 +12,11 @@ export type OpenOptions = {
 }
 
 export async function openCommand({ config, out }: Context, { print = false }: OpenOptions): Promise<void> {
-  const { address } = await requireDaemon(config)
+  const { address, isDemo } = await requireDaemon(config)
   if (config.daemon.kind === 'local') await builtConsole() // the daemon's page says why if it fails
   const client = oneShotClient(address)
-  await openConsole(client, { out, browse: print ? undefined : config.childEnv })
+  const path = isDemo === true ? '/demo' : ''
+  await openConsole(client, { out, path, browse: print ? undefined : config.childEnv })
 }
 
 export type OpenConsole = {

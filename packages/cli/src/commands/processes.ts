@@ -4,7 +4,7 @@ import { Fault } from '@breakfall/faults'
 import type { SessionProcess } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findViewer } from '../daemon/find.ts'
-import { processLine, stopCommand } from '../render/processes.ts'
+import { processTable, stopCommand } from '../render/processes.ts'
 import { printable } from '../render/printable.ts'
 import { fullId } from '../sessions/ids.ts'
 
@@ -16,7 +16,8 @@ export async function processesCommand(
   [action, named]: readonly string[],
 ): Promise<void> {
   if (action === 'stop' && named === undefined) throw usage('Name the process; "breakfall processes" lists them.')
-  if (action !== 'stop' && named !== undefined) throw usage(`list takes no name, got ${named}`)
+  if (action !== 'stop' && named !== undefined)
+    throw usage(`"list" takes no name, got ${named}. Nothing was done. To stop it: breakfall processes stop ${named}`)
   const { out, config } = context
   const { kind, viewer } = await findViewer(config, '')
   const session = options.session === undefined ? undefined : await fullId(viewer, options.session)
@@ -43,7 +44,9 @@ function show(processes: readonly SessionProcess[], out: Context['out']): void {
     return out.result({ outcome: 'finished', processes: processes.length })
   }
   if (processes.length === 0) return out.line('no background process is running')
-  for (const process of processes) out.line(processLine(process))
+  const [head = '', ...lines] = processTable(processes)
+  out.line(out.style('dim', head))
+  for (const line of lines) out.line(line)
   const [first] = processes
   if (first !== undefined) out.hint(out.style('dim', `to stop one: ${stopCommand(first)}`))
 }

@@ -58,7 +58,7 @@ async function remove(client: DaemonClient, given: readonly string[], force: boo
   const removed: string[] = []
   for (const id of new Set(ids)) {
     await client.deleteSession(id, { ifEnded: !force }).catch((thrown: unknown) => {
-      throw withAdvice(thrown, removed.length)
+      throw withAdvice(thrown, id, removed.length)
     })
     removed.push(id)
     if (!out.json) out.line(`deleted session ${id}`)
@@ -72,7 +72,7 @@ async function existing(client: DaemonClient, given: string): Promise<string> {
   throw new Fault('not_found', { error: `No session has the id ${given}; nothing was deleted` })
 }
 
-function withAdvice(thrown: unknown, count: number): unknown {
+function withAdvice(thrown: unknown, id: string, count: number): unknown {
   if (!isFault(thrown) || thrown.category !== 'session_busy') return thrown
   return new Fault('session_busy', {
     message: {
@@ -81,7 +81,7 @@ function withAdvice(thrown: unknown, count: number): unknown {
         count === 0
           ? 'Nothing was deleted.'
           : `${counted(count, 'session')} before it ${count === 1 ? 'was' : 'were'} deleted.`,
-      advice: 'Cancel the turn first, or delete it all the same: breakfall rm --force',
+      advice: `Cancel the turn first (breakfall cancel ${id}), or do both at once: breakfall rm --force ${id}`,
     },
     turnId: thrown.report.turnId,
   })

@@ -13,7 +13,7 @@ import { Interrupt } from '../process/interrupt.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
 import { TurnAdoption } from '../run/adopt-turn.ts'
-import { runMounts } from '../run/box.ts'
+import { boxToCreate, runMounts } from '../run/box.ts'
 import { broughtModel, changeFor, type ChangeOptions, keyForTurn, noModelFault } from '../run/brought-model.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { letDownloadsEnd } from '../run/downloads.ts'
@@ -45,6 +45,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   const folder = currentFolder()
   checkFolder(folder, context)
   refuseMounts(context)
+  boxToCreate(context, folder) // refuses flags that cannot be used, before anything starts
   const theirs = await interrupt.unlessInterrupted(findDaemon(config))
   const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
   if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
@@ -57,7 +58,8 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   await using daemon = new RunDaemon({
     place: config,
     childOptions: childDaemonFor(context, folder),
-    onTheirs: ({ url }) => out.say(`using the daemon at ${url}`),
+    onTheirs: ({ address: { url }, pid }) =>
+      out.say(`using the daemon at ${url}${pid === undefined ? '' : ` (pid ${pid})`}`),
   })
   const address = await interrupt.unlessInterrupted(daemon.address())
   const keyFor = (turn: Turn): ProviderGiven | undefined => keyForTurn(turn, config)

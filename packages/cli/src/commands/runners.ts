@@ -3,14 +3,16 @@ import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { RunnerView } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { oneShotClient, requireDaemon } from '../daemon/find.ts'
+import type { Output } from '../render/output.ts'
+import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
+import { tableOf } from '../render/table.ts'
 
 export async function runnersCommand({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
   const { address } = await requireDaemon(config)
   const client = oneShotClient(address)
   const { runners } = await client.runners()
-  if (action !== undefined && action !== 'list') {
-    if (action !== 'drain' && action !== 'drop') throw usage(`"${action}" is no action; choose from list, drain, drop.`)
+  if (action === 'drain' || action === 'drop') {
     const runner = await client.changeRunner(idOf(runners, named), action)
     if (out.json) out.result({ outcome: 'finished', runner })
     else out.line(`${runner.runnerId} ${DONE[action]}`)
@@ -22,7 +24,7 @@ export async function runnersCommand({ out, config }: Context, [action, named]: 
     return EXIT_CODES.finished
   }
   if (runners.length === 0) out.line('no runner has joined; start one with: breakfall runner --join http://DAEMON:PORT')
-  for (const runner of runners) out.line(lineOf(runner))
+  else for (const line of runnerTable(runners, out)) out.line(line)
   return EXIT_CODES.finished
 }
 
@@ -33,9 +35,19 @@ const DONE = {
   drop: 'is declared lost: its sessions continue at other runners',
 } as const
 
-function lineOf({ runnerId, state, url, boxes, capacity, labels, lastSeen }: RunnerView): string {
-  const wanted = labels.length === 0 ? '' : `  ${printable(labels.join(' '))}`
-  return `${runnerId}  ${state.padEnd(8)}  ${boxes}/${capacity} boxes  ${printable(url)}  seen ${lastSeen}${wanted}`
+const HEAD = ['RUNNER', 'STATE', 'BOXES', 'URL', 'SEEN', 'LABELS'] as const
+
+function runnerTable(runners: readonly RunnerView[], out: Output): readonly string[] {
+  const rows = runners.map(({ runnerId, state, url, boxes, capacity, labels, lastSeen }) => [
+    runnerId,
+    state,
+    `${boxes} of ${capacity}`,
+    printable(url),
+    utcTime(lastSeen),
+    printable(labels.join(' ')),
+  ])
+  const [head = '', ...lines] = tableOf([HEAD, ...rows])
+  return [out.style('dim', head), ...lines]
 }
 
 /** The id, or the start of one. */

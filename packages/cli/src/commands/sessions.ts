@@ -1,5 +1,5 @@
 /** `breakfall sessions`, `show` and `tail`: reads sessions and turns, with a daemon or without. */
-import type { SessionPage, SessionViewer, TurnPage } from '@breakfall/client'
+import { DaemonClient, type SessionPage, type SessionViewer, type TurnPage } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import {
   isTerminal,
@@ -18,10 +18,12 @@ import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
 import { paint } from '../render/paint.ts'
 import { sessionLines, sessionTable } from '../render/session-lines.ts'
-import { turnLines } from '../render/turn-lines.ts'
+import { leftRunning } from '../render/processes.ts'
+import { turnLines, type TurnNotes } from '../render/turn-lines.ts'
 import { TurnView } from '../render/turn-view.ts'
+import { processesOfSession } from '../sessions/background.ts'
 import { fullId } from '../sessions/ids.ts'
-import { ifNotFound } from '../sessions/lookup.ts'
+import { ifNotFound, noSuchId } from '../sessions/lookup.ts'
 import { currentFolder } from '../workspace/work-folder.ts'
 
 export type TailOptions = { readonly after?: string; readonly follow: boolean }
@@ -56,22 +58,30 @@ export async function sessionsCommand(context: Context, options: SessionsOptions
 
 /** Shows the session or the turn with that id. */
 export async function showCommand(context: Context, given: string): Promise<void> {
-  const { out } = context
+  const { out, config } = context
   const viewer = await viewerFor(context)
   const id = await fullId(viewer, given)
   const session = await viewer.session(id).catch(ifNotFound)
-  if (session === undefined) return showTurn(await turnFor(viewer, id), out)
+  if (session === undefined) {
+    const turn = await turnFor(viewer, id)
+    const survived = out.json ? undefined : (await survivedIn(viewer, turn.sessionId, [turn])).get(turn.id)
+    return showTurn(turn, out, { survived })
+  }
   const turns = await turnsOf(viewer, id)
   if (out.json) return out.result({ ...session, turns })
   for (const line of sessionLines(session, turns, Date.now())) out.line(line)
+  const client = viewer instanceof DaemonClient ? viewer : undefined
+  for (const process of await processesOfSession(session, client, config)) out.hint(leftRunning(process))
   const shown = turns.slice(0, TURNS_SHOWN)
+  const survived = await survivedIn(viewer, id, shown)
   const earlier = turns.length - shown.length
   if (earlier > 0)
     out.hint(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: breakfall show --json ${id}`))
   for (const [index, turn] of shown.toReversed().entries()) {
     out.line()
     const isLast = index === shown.length - 1
-    for (const line of isLast ? turnLines(turn) : turnLines({ ...turn, result: null })) out.line(line)
+    const notes = { survived: survived.get(turn.id) }
+    for (const line of turnLines(isLast ? turn : { ...turn, result: null }, notes)) out.line(line)
   }
 }
 
@@ -85,10 +95,13 @@ export async function tailCommand(context: Context, given: string, options: Tail
   const viewer = await viewerFor(context)
   if (!options.follow) return await tail(viewer, given, options, stop.signal, out)
   const session = await sessionFor(viewer, given).catch(ifNotFound)
-  const isEnded = session?.state === 'idle'
-  if (session !== undefined) await tail(viewer, session.id, { ...options, follow: false }, stop.signal, out, isEnded)
-  const here = session === undefined ? undefined : `Or continue it without one: breakfall run --session ${session.id}`
-  if (!isEnded) await requireDaemon(config, here)
+  if (session === undefined) {
+    await requireDaemon(config, `The journal on disk has no session or turn ${given}; see: breakfall sessions`)
+    return
+  }
+  const isEnded = session.state === 'idle'
+  await tail(viewer, session.id, { ...options, follow: false }, stop.signal, out, isEnded)
+  if (!isEnded) await requireDaemon(config, `Or continue it without one: breakfall run --session ${session.id}`)
 }
 
 /** From the daemon, or from the journal on disk. */
@@ -104,7 +117,7 @@ export async function turnFor(viewer: SessionViewer, given: string): Promise<Tur
   const turn = await viewer.turn(id).catch(ifNotFound)
   if (turn !== undefined) return turn
   const session = await viewer.session(id).catch(ifNotFound)
-  if (session === undefined) throw new Fault('not_found', { error: `No session or turn has the id ${id}` })
+  if (session === undefined) throw noSuchId(id)
   if (session.turnId === null)
     throw new Fault('not_found', {
       error: `Session ${id} is idle: it has no running or parked turn. To continue: breakfall run --session ${id} "PROMPT"`,
@@ -114,10 +127,10 @@ export async function turnFor(viewer: SessionViewer, given: string): Promise<Tur
 
 export const isOver = ({ state }: Turn): boolean => state === 'finished' || state === 'failed' || state === 'cancelled'
 
-/** `unfinished` is a note for a turn that has not ended. */
-export function showTurn(turn: Turn, out: Output, unfinished?: string): void {
+/** `note` is for a turn that has not ended. */
+export function showTurn(turn: Turn, out: Output, { note, survived }: TurnNotes = {}): void {
   if (out.json) out.result(turn)
-  else for (const line of turnLines(turn, isOver(turn) ? undefined : unfinished)) out.line(line)
+  else for (const line of turnLines(turn, { note: isOver(turn) ? undefined : note, survived })) out.line(line)
 }
 
 // ---- details ----
@@ -159,6 +172,27 @@ async function turnsOf(viewer: SessionViewer, sessionId: string): Promise<readon
     cursor = page.next
     if (cursor === undefined) return turns
   }
+}
+
+const EVENTS_READ_MAX = 20_000 // of a longer session, only the number of faults is shown
+
+/** The categories of the faults that turns survived: they are in the events, and the view of a turn only counts them. */
+async function survivedIn(
+  viewer: SessionViewer,
+  sessionId: string,
+  turns: readonly Turn[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const views = new Map(
+    turns.filter(({ faultsSurvived = 0 }) => faultsSurvived > 0).map(({ id }) => [id, new TurnView()]),
+  )
+  if (views.size === 0) return new Map()
+  const { lastSeq } = await viewer.session(sessionId)
+  if (lastSeq > EVENTS_READ_MAX) return new Map()
+  for await (const event of viewer.events(sessionId, { after: 0 })) {
+    views.get(event.turnId)?.replay(event)
+    if (event.seq >= lastSeq) break
+  }
+  return new Map([...views].map(([id, { survived }]) => [id, survived.map(({ category }) => category)]))
 }
 
 /** `isWhole`: what was shown is all, so this is the result. */

@@ -49,7 +49,7 @@ export async function cancel(client: Client, id: string, reason: string | undefi
   const { lastSeq } = await client.session(turn.sessionId)
   const cancelled = await client.cancel(turn.id, reason)
   const ended = isOver(cancelled) ? cancelled : await turnAfter(client, turn, lastSeq, isTerminal)
-  showTurn(ended, out, 'the cancel was accepted; the turn is still ending')
+  showTurn(ended, out, { note: 'the cancel was accepted; the turn is still ending' })
 }
 
 /** `keyFor`: a daemon that restarted has forgotten the key, and this terminal may have it. */

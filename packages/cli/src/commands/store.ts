@@ -9,8 +9,6 @@ import { counted } from '../render/counted.ts'
 
 export type StoreOptions = { readonly store?: string }
 
-export const STORE_ACTIONS = ['migrate', 'check', 'adopt', 'export', 'import'] as const
-
 export async function storeCommand(
   { out, config }: Context,
   [action = '', file = '-']: readonly string[],
@@ -48,14 +46,15 @@ export async function storeCommand(
     }
     case 'import': {
       const { sessions, events, skipped } = await importStore(place, linesOf(file))
-      const rest = skipped === 0 ? '' : `; ${counted(skipped, 'session')} were there already`
+      const rest =
+        skipped === 0 ? '' : `; ${counted(skipped, 'session')} ${skipped === 1 ? 'was' : 'were'} there already`
       return say(
         { sessions, events, skipped },
         `imported ${counted(sessions, 'session')}, ${counted(events, 'event')}${rest}`,
       )
     }
-    default:
-      throw usage(`"${action}" is no action; choose from ${STORE_ACTIONS.join(', ')}.`)
+    default: // the command line lists what it takes
+      throw usage(`${action} is not an action`)
   }
 }
 

@@ -7,7 +7,7 @@ import type { Context } from '../context.ts'
 import { onSignal } from '../process/signals.ts'
 import type { Output } from '../render/output.ts'
 import { type Cell, cardRows, meaningOf, scoreOf, STYLES, verdictName } from '../trial/card.ts'
-import { type CellRun, type Column, runCell } from '../trial/cell.ts'
+import { type CellRun, columnsOf, runCell } from '../trial/cell.ts'
 import { isMet, readRequirement } from '../trial/require.ts'
 
 export type TrialOptions = {
@@ -28,8 +28,7 @@ export async function trialCommand(
   const requirement = options.require === undefined ? undefined : readRequirement(options.require)
   const seed = options.seed ?? randomInt(1, 1_000_000)
   const plans = chaos.trialPlans(options.faults?.split(',').filter((name) => name !== '') ?? chaos.TRIAL_FAULTS, seed)
-  const columns: Column[] = [{ name: 'direct', gateway: false }]
-  if (options.throughGateway === true) columns.push(...gatewayColumns(options.hold ?? [undefined]))
+  const columns = columnsOf(options)
   const cancelled = new AbortController()
   using _handler = onSignal(() => cancelled.abort())
   const settings = { command, msMax: options.timeoutMs, signal: cancelled.signal }
@@ -88,15 +87,11 @@ export async function trialCommand(
 
 // ---- details ----
 
-/** The first one is "gateway"; the others name what they hold back. */
-const gatewayColumns = (holds: readonly (Hold | undefined)[]): readonly Column[] =>
-  holds.map((hold, i) => ({ name: i === 0 ? 'gateway' : `gateway, hold ${hold}`, gateway: true, hold }))
-
-const cannotStart = ([name = '']: readonly string[], cause: Fault): Fault =>
-  new Fault('invalid_request', {
-    error: `Cannot start ${name}: ${cause.report.diagnostics[0]?.message ?? 'it exited at once'}. Give the command to try after "--".`,
-    cause,
-  })
+function cannotStart([name = '']: readonly string[], cause: Fault): Fault {
+  const why = cause.report.diagnostics[0]?.message ?? 'it exited at once'
+  const error = `Cannot start ${name}: ${why}. Give the command to try after "--".`
+  return new Fault('invalid_request', { error, errorRaw: error, cause })
+}
 
 /** A trial compares: what the agent cannot do without faults, it cannot be judged for. */
 function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun): Chaos.Baseline {

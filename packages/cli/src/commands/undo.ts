@@ -10,7 +10,7 @@ import { printable } from '../render/printable.ts'
 import { stopCommand } from '../render/processes.ts'
 import { asTyped } from '../process/command-name.ts'
 import { fullId } from '../sessions/ids.ts'
-import { ifNotFound } from '../sessions/lookup.ts'
+import { ifNotFound, noSuchId } from '../sessions/lookup.ts'
 import { currentFolder } from '../workspace/work-folder.ts'
 
 export type UndoOptions = {
@@ -60,7 +60,7 @@ export function diffCommand(context: Context, options: DiffOptions, id: string |
       // One turn: up to the next. Without a turn: everything since before the last one.
       ...(options.from === undefined && turnId !== undefined ? { turn: turnId, to: 'next' } : {}),
     }
-    if (!out.json && options.stat !== true) return out.write(await client.patch(sessionId, query))
+    if (!out.json && options.stat !== true) return out.write(painted(await client.patch(sessionId, query), out))
     const { files } = await client.diff(sessionId, query)
     if (out.json) return out.result({ outcome: 'finished', sessionId, files })
     for (const { path, change } of files) out.line(`${MARKS[change]} ${printable(path)}`)
@@ -83,6 +83,26 @@ async function advised(thrown: unknown, client: DaemonClient, sessionId: string)
   return thrown.with({ message: { advice: `Stop what runs in the background, and try again: ${commands}` } })
 }
 
+/** A patch as `git diff` colours it. */
+const painted = (patch: string, out: Context['out']): string =>
+  patch
+    .split('\n')
+    .map((line) => {
+      const style = PATCH_STYLES.find(([start]) => line.startsWith(start))?.[1]
+      return style === undefined ? line : out.style(style, line)
+    })
+    .join('\n')
+
+/** The first that fits: a header starts like a changed line. */
+const PATCH_STYLES = [
+  ['diff ', 'bold'],
+  ['--- ', 'bold'],
+  ['+++ ', 'bold'],
+  ['@@', 'cyan'],
+  ['+', 'green'],
+  ['-', 'red'],
+] as const
+
 const MARKS = { added: 'A', changed: 'M', removed: 'D' } as const
 
 type Found = { readonly sessionId: string; readonly turnId: string | undefined }
@@ -96,9 +116,21 @@ async function onSession(
 ): Promise<void> {
   const { kind, viewer } = await findViewer(config, '')
   const found = await find(viewer, id, turn)
-  if (kind === 'live') return act(viewer, found)
+  const onClient = (client: DaemonClient): Promise<void> =>
+    act(client, found).catch((thrown: unknown) => {
+      throw id === undefined ? withOtherSessions(thrown, found.sessionId) : thrown
+    })
+  if (kind === 'live') return onClient(viewer)
   const { withTemporaryDaemon } = await import('../daemon/in-process.ts')
-  return withTemporaryDaemon(config, (client) => act(client, found))
+  return withTemporaryDaemon(config, onClient)
+}
+
+/** The last session of a folder may have changed nothing while an earlier one did. */
+function withOtherSessions(thrown: unknown, sessionId: string): unknown {
+  if (!isFault(thrown) || thrown.category !== 'checkpoint_not_found') return thrown
+  const advice = `This is about ${sessionId}, the last session in this folder. For another one, list them with "breakfall sessions --here" and pass its id.`
+  const advised = thrown.with({ message: { advice } })
+  return thrown.errorRaw === thrown.error ? advised.with({ errorRaw: advised.error }) : advised
 }
 
 /** By the id of a session or a turn; without one, the last session of this folder. */
@@ -109,7 +141,7 @@ async function find(viewer: SessionViewer, id: string | undefined, turn: string 
   const session = await viewer.session(given).catch(ifNotFound)
   if (session !== undefined) return { sessionId: session.id, turnId }
   const found = await viewer.turn(given).catch(ifNotFound)
-  if (found === undefined) throw new Fault('not_found', { error: `No session or turn has the id ${given}` })
+  if (found === undefined) throw noSuchId(given)
   return { sessionId: found.sessionId, turnId: turnId ?? found.id }
 }
 
@@ -145,7 +177,8 @@ function showList({ mode, checkpoints, skipped, bytes }: SessionCheckpoints, { o
     for (const checkpoint of checkpoints) out.data(checkpoint)
     return out.result({ outcome: 'finished', mode, checkpoints: checkpoints.length, skipped, bytes })
   }
-  if (checkpoints.length === 0) out.line(`no checkpoints (checkpoints are ${mode} in this session)`)
+  if (checkpoints.length === 0)
+    out.line(mode === 'off' ? 'no checkpoints: they are off in this session' : 'no checkpoints yet')
   for (const { id, at, kind, label, turnId, files, during } of checkpoints) {
     const what =
       kind === 'safety' ? (label ?? 'before an undo') : turnId === null ? 'of the new box' : `before turn ${turnId}`

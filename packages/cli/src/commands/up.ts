@@ -20,8 +20,9 @@ import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
 import { untilSignal } from '../process/until-signal.ts'
 import { faultPage } from '../render/fault-page.ts'
+import { howItContinues } from '../render/parked.ts'
 import { startTelemetry } from '../telemetry/otlp.ts'
-import { logLine } from '../render/log-lines.ts'
+import { logLine, warningLine } from '../render/log-lines.ts'
 
 export type UpOptions = RunnerFlags & {
   readonly host: string
@@ -51,7 +52,10 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   const { port } = config
   const stateDir = prepareStateDir(config.stateDir)
   for (const warning of runnerWarnings(config.runner)) out.say(out.styleErr('yellow', `warning: ${warning}`))
-  const telemetry = await startTelemetry(config.otlpEndpoint)
+  const telemetry = await startTelemetry(config.otlpEndpoint, (sentence) => {
+    const line = warningLine(sentence, Date.now())
+    out.say(out.json ? line : logLine(line))
+  })
   const unfinished: UnfinishedTurn[] = []
   const gateway = options.gateway === true ? await gatewayBeside(config) : undefined
   const demo =
@@ -84,7 +88,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     ...(out.json ? {} : { logTo: { write: (line: string) => out.say(logLine(line)) } }), // JSON for programs, text for people
     ...(isOwned
       ? { runnerIdleExitMs: OWNED_RUNNER_IDLE_MS, fileFields: { untilIdle: true }, recover: 'requested' as const }
-      : { recover: SCOPES[options.resume] }),
+      : { recover: SCOPES[options.resume], ...(demo === undefined ? {} : { fileFields: { demo: true } }) }),
   }).catch(async (error: unknown) => {
     throw isOwned && isTaken(error)
       ? error // the run that started this one uses the other daemon
@@ -149,9 +153,14 @@ export function unfinishedLine({ sessionId, workspace, provider, model, state, c
   const where = `session ${sessionId}${workspace === null ? '' : ` in ${workspace}`}, model ${model}`
   const what = `${where}${provider === null || provider.baseUrl === '' ? '' : ` at ${provider.baseUrl}`}`
   if (state === 'cut-off') return `resuming ${what}`
+  if (state === 'waiting' && category !== null && WAITS_FOR_YOU.has(category))
+    return `waiting  ${what}: parked (${category}); ${howItContinues(sessionId, true, category)}`
   if (state === 'waiting') return `waiting  ${what}: parked (${category}), and resumes on its own`
   return `parked   ${what}: ${category}. Fix that, then: breakfall resume ${sessionId}`
 }
+
+/** Only your answer continues these. */
+const WAITS_FOR_YOU: ReadonlySet<string> = new Set(['approval_needed', 'quota_exceeded'])
 
 /**
  * Chooses again only if the model's settings have changed, because the daemon asks before every answer. A run's daemon inherits

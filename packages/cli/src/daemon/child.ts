@@ -18,6 +18,8 @@ export type ChildDaemonOptions = {
   readonly env: Env
   readonly cwd: string
   readonly onRestart: () => void
+  /** Whenever it has started. */
+  readonly onStart?: ((pid: number) => void) | undefined
 }
 
 const START_MS_MAX = 30_000
@@ -80,7 +82,7 @@ export class ChildDaemon {
   }
 
   async #start(): Promise<DaemonAddress> {
-    const { args, env, cwd } = this.#options
+    const { args, env, cwd, onStart } = this.#options
     const child = spawn(
       process.execPath,
       [...startArguments(), 'up', '--json', '--port', '0', '--until-idle', ...args],
@@ -112,6 +114,7 @@ export class ChildDaemon {
         if (event === 'staying') this.#stays.resolve()
         if (event !== 'listening' || typeof url !== 'string' || typeof tokenFile !== 'string') return
         clearTimeout(timer)
+        if (child.pid !== undefined) onStart?.(child.pid)
         try {
           resolve({ url, token: readToken(tokenFile) })
         } catch (error) {

@@ -14,6 +14,10 @@ export type FoundDaemon = {
   readonly address: DaemonAddress
   /** It belongs to a run, and ends when its work is done. */
   readonly untilIdle: boolean
+  /** Undefined if it is on another machine, as far as this one knows. */
+  readonly pid?: number | undefined
+  /** It belongs to `breakfall demo`. */
+  readonly isDemo?: boolean | undefined
 }
 
 export type DaemonPlace = Pick<ResolvedConfig, 'daemon' | 'stateDir'>
@@ -25,10 +29,10 @@ export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<Fou
   const found = file === undefined ? undefined : await healthAt(file.url)
   // Refused, or another program has the port by now: the file is stale.
   if (file === undefined || found === undefined || found === 'not a daemon') return undefined
-  const { url, pid, tokenFile, untilIdle } = file
+  const { url, pid, tokenFile, untilIdle, isDemo } = file
   if (found.version !== version)
     throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "breakfall up".`)
-  return { address: { url, token: readToken(tokenFile), tokenSource: tokenFile }, untilIdle }
+  return { address: { url, token: readToken(tokenFile), tokenSource: tokenFile }, untilIdle, pid, isDemo }
 }
 
 /** A client for one command: if the daemon does not answer, the command fails at once. */
@@ -139,15 +143,16 @@ type DaemonFile = {
   readonly pid: number
   readonly tokenFile: string
   readonly untilIdle: boolean
+  readonly isDemo: boolean
 }
 
 export function readDaemonFile(stateDir: string): DaemonFile | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8'))
     if (typeof value !== 'object' || value === null) return undefined
-    const { url, pid, tokenFile, untilIdle }: Partial<Record<string, unknown>> = { ...value }
+    const { url, pid, tokenFile, untilIdle, demo }: Partial<Record<string, unknown>> = { ...value }
     if (typeof url !== 'string' || typeof pid !== 'number' || typeof tokenFile !== 'string') return undefined
-    return { url, pid, tokenFile, untilIdle: untilIdle === true }
+    return { url, pid, tokenFile, untilIdle: untilIdle === true, isDemo: demo === true }
   } catch {
     return undefined // no daemon has run here, or its file is incomplete: either way there is none to find
   }

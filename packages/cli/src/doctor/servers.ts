@@ -1,4 +1,5 @@
 /** The doctor's checks of what a run talks to: the daemon, a remote runner, the model. Each is asked as a run would ask it. */
+import type { DaemonClient } from '@breakfall/client'
 import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
@@ -15,16 +16,18 @@ import { boxesFinding } from './storage.ts'
 
 export async function checkDaemon(
   config: ResolvedConfig,
-): Promise<{ finding: Finding; url?: string; mcp?: McpList['servers'] }> {
+): Promise<{ finding: Finding; url?: string; client?: DaemonClient; mcp?: McpList['servers'] }> {
   const check = 'daemon'
   try {
     const found = await findDaemon(config)
     if (found === undefined) return { finding: { check, verdict: 'ok', found: 'not running; a run starts its own' } }
-    const { address } = found
+    const { address, pid } = found
+    const where = `${address.url}${pid === undefined ? '' : ` (pid ${pid})`}`
     const client = oneShotClient(address)
     await client.sessionPage({ limit: 1 }) // unlike the health check, this needs the token
     const { servers } = await client.mcpServers()
-    return { finding: { check, verdict: 'ok', found: `answers at ${address.url}` }, url: address.url, mcp: servers }
+    const finding = { check, verdict: 'ok', found: `answers at ${where}` } as const
+    return { finding, url: address.url, client, mcp: servers }
   } catch (error) {
     return { finding: { check, verdict: 'bad', found: sentenceOf(error) } }
   }

@@ -12,6 +12,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { readToken } from '../daemon/find.ts'
 import { mountText } from '../workspace/allowed.ts'
 import { isolationFindings } from './isolation.ts'
+import { shortened } from '../render/table.ts'
 import type { Finding } from './finding.ts'
 import { isMissing } from './mounts.ts'
 
@@ -95,9 +96,10 @@ async function tryTool(client: RunnerClient, box: Box, tool: Tool, { childEnv }:
   const [name] = tool.command
   const outcome = await runInBox(client, box, tool)
   if (outcome.version !== undefined) return { works: `${name} ${outcome.version}`.trim() }
-  const isBroken = !(await worksOutside(tool, childEnv))
+  const outside = await problemOutside(tool, childEnv)
+  const isBroken = outside !== undefined
   const found = isBroken
-    ? `${name} fails in a box and outside it: ${outcome.why}`
+    ? `${name} (${tool.file}) fails in a box and outside it; outside: ${outside}`
     : `${name} (${tool.file}) does not work in a box: ${outcome.why}`
   const fix = isBroken
     ? `repair ${name} first`
@@ -127,12 +129,7 @@ async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool)
       if (event.type === 'stdout') text = (text + (event.data ?? '')).slice(-8_000)
       if (event.type !== 'exit') continue
       if (event.cause === 'exited' && event.code === 0) return { version: versionIn(text, command[0]) }
-      const lines = text.trim().split('\n')
-      const last = (lines.find((line) => /error|exception|not found|no such/i.test(line)) ?? lines.at(-1))
-        ?.trim()
-        .slice(0, 200)
-      const how = event.cause === 'timed_out' ? `no answer within ${TOOL_MS / 1000} s` : `exit code ${event.code}`
-      return { why: last === undefined || last === '' ? how : `${how}: ${last}` }
+      return { why: reason(event.cause === 'timed_out' ? TIMED_OUT : `exit code ${event.code}`, text) }
     }
     return { why: 'it did not end' }
   } catch (error) {
@@ -142,8 +139,24 @@ async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool)
   }
 }
 
-function worksOutside({ file, command: [, ...args] }: Tool, env: ResolvedConfig['childEnv']): Promise<boolean> {
+const TIMED_OUT = `no answer within ${TOOL_MS / 1000} s`
+
+/** How it failed, and the line that explains it best. */
+function reason(how: string, text: string): string {
+  const lines = text.trim().split('\n')
+  const line = (lines.find((one) => /error|exception|not found|no such/i.test(one)) ?? lines.at(-1))?.trim() ?? ''
+  return line === '' ? how : `${how}: ${shortened(line, 200)}`
+}
+
+/** Undefined if it works. */
+function problemOutside(
+  { file, command: [, ...args] }: Tool,
+  env: ResolvedConfig['childEnv'],
+): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(file, args, { timeout: TOOL_MS, env: { ...env }, cwd: '/' }, (error) => resolve(error === null))
+    execFile(file, args, { timeout: TOOL_MS, env: { ...env }, cwd: '/' }, (error, stdout, stderr) => {
+      if (error === null) return resolve(undefined)
+      resolve(reason(error.killed === true ? TIMED_OUT : `exit code ${error.code ?? '?'}`, `${stdout}\n${stderr}`))
+    })
   })
 }

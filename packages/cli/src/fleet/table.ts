@@ -1,4 +1,5 @@
 /** The live table of a fleet. Pure: values in, lines out. */
+import { shortened, tableOf } from '../render/table.ts'
 
 export type MemberView = {
   readonly name: string
@@ -46,26 +47,11 @@ export function tableLines(view: FleetView, columns: number): readonly string[] 
   const lines = [
     `front door ${view.url}   PostgreSQL ${view.database}`,
     '',
-    ...grid([['', 'pid', 'state', ''], ...members]),
+    ...tableOf([['', 'pid', 'state', ''], ...members]),
     '',
-    ...grid([['turn', 'state', 'owner', 'epoch', 'runner', 'steps', 'taken over'], ...turns]),
+    ...tableOf([['turn', 'state', 'owner', 'epoch', 'runner', 'steps', 'taken over'], ...turns]),
     '',
     view.note,
   ]
-  return lines.map((line) => cut(line, columns))
+  return lines.map((line) => shortened(line, columns))
 }
-
-// ---- details ----
-
-function grid(rows: readonly (readonly string[])[]): readonly string[] {
-  const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => (row[at] ?? '').length)))
-  return rows.map((row) =>
-    row
-      .map((cell, at) => cell.padEnd((widths[at] ?? 0) + 2))
-      .join('')
-      .trimEnd(),
-  )
-}
-
-const cut = (line: string, columns: number): string =>
-  line.length <= columns ? line : `${line.slice(0, Math.max(columns - 1, 0))}…`

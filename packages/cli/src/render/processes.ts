@@ -2,21 +2,32 @@
 import type { SessionProcess } from '@breakfall/wire'
 import { printable } from './printable.ts'
 import { shellQuoted } from './shell-quoted.ts'
+import { tableOf } from './table.ts'
 
-/** `web  running  port 3000  session 0198…  /home/me/project` */
-export function processLine({ name, state, ports, sessionId, workspace }: SessionProcess): string {
-  const parts = [printable(name), state, portsText(ports), `session ${sessionId}`, printable(workspace ?? '')]
-  return parts.filter((part) => part !== '').join('  ')
+const HEAD = ['NAME', 'STATE', 'PORTS', 'SESSION', 'FOLDER'] as const
+
+/** A header, and a line for each. */
+export function processTable(processes: readonly SessionProcess[]): readonly string[] {
+  const rows = processes.map(({ name, state, ports, sessionId, workspace }) => [
+    printable(name),
+    state,
+    ports.length === 0 ? '-' : ports.join(' '),
+    sessionId,
+    workspace === null ? '(private)' : printable(workspace),
+  ])
+  return tableOf([HEAD, ...rows])
 }
 
+export type RunningProcess = Pick<SessionProcess, 'name' | 'ports' | 'sessionId'>
+
 /** A process that a run leaves behind. */
-export function leftRunning(process: SessionProcess): string {
+export function leftRunning(process: RunningProcess): string {
   const ports = portsText(process.ports)
   const where = ports === '' ? '' : ` (${ports} of its box)`
   return `still running: ${printable(process.name)}${where}; to stop it: ${stopCommand(process)}`
 }
 
-export const stopCommand = ({ name, sessionId }: SessionProcess): string =>
+export const stopCommand = ({ name, sessionId }: RunningProcess): string =>
   `breakfall processes stop ${shellQuoted(printable(name))} --session ${sessionId}`
 
 // ---- details ----

@@ -5,6 +5,7 @@ import { isAbandoned } from '../sessions/lookup.ts'
 import { age, money, sumOf, tokens } from './amounts.ts'
 import type { Output } from './output.ts'
 import { parkedLines, utcTime } from './parked.ts'
+import { tableOf } from './table.ts'
 
 const HEAD = ['SESSION', 'AGE', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
 
@@ -13,7 +14,7 @@ export function sessionTable(sessions: readonly Session[], style: Output['style'
   const shortId = shortener(sessions.map(({ id }) => id))
   const rows = sessions.map((session) => {
     const { id, model, workspace, updatedAt = session.createdAt } = session
-    const cells = [
+    return [
       shortId(id),
       age(updatedAt, now),
       sessionStatus(session),
@@ -21,18 +22,15 @@ export function sessionTable(sessions: readonly Session[], style: Output['style'
       model === '' || model === 'default' ? '(default)' : model,
       titleOf(session),
     ]
-    return cells.map((cell) => cell.replaceAll(/\s+/g, ' ')) // a line break in a name would look like another session
   })
-  const widths = HEAD.map((word, column) => Math.max(word.length, ...rows.map((row) => row[column]?.length ?? 0)))
-  const padded = (row: readonly string[]): string =>
-    row.map((cell, column) => (column === HEAD.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  ')
+  const [head = '', ...lines] = tableOf([HEAD, ...rows])
   return [
-    style('dim', padded(HEAD)),
+    style('dim', head),
     ...sessions.flatMap((session, index) => {
-      const line = padded(rows[index] ?? []).trimEnd()
+      const line = lines[index] ?? ''
       const { parked = null } = session.turn ?? {}
-      const lines = parked === null ? [] : parkedLines(parked, shortId(session.id), session.live !== false)
-      return [painted(session, line, style), ...lines.map((wait) => `  ${wait}`)]
+      const waits = parked === null ? [] : parkedLines(parked, shortId(session.id), session.live !== false)
+      return [painted(session, line, style), ...waits.map((wait) => `  ${wait}`)]
     }),
   ]
 }

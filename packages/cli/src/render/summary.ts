@@ -29,7 +29,7 @@ export function summary(
   if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
-  const files = changedText([...view.filesChanged], view.filesUnknown)
+  const files = changedText({ files: [...view.filesChanged], isUnknown: view.filesUnknown, tools: [...view.tools] })
   if (files !== '') out.push(line('dim', `  changed ${files}`))
   for (const process of processes) out.push(hint(`  ${leftRunning(process)}`))
   if (result.outcome === 'parked')

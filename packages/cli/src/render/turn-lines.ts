@@ -7,14 +7,21 @@ import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { howToContinue, parkedLines } from './parked.ts'
 import { asTyped } from '../process/command-name.ts'
+import { shortened } from './table.ts'
 
-/** `note` is said below the headline. */
-export function turnLines(turn: Turn, note?: string): readonly string[] {
+export type TurnNotes = {
+  /** Said below the headline. */
+  readonly note?: string | undefined
+  /** The categories of the faults that the turn survived, if they are known. */
+  readonly survived?: readonly string[] | undefined
+}
+
+export function turnLines(turn: Turn, { note, survived }: TurnNotes = {}): readonly string[] {
   const { fault, result, sessionId, parked, live } = turn
   const lines = [headline(turn)]
   if (isAbandoned(turn)) lines.push(`  but no daemon is working on it; ${howToContinue(sessionId)}`)
   if (note !== undefined) lines.push(`  ${note}`)
-  lines.push(...turnFacts(turn).map((line) => `  ${line}`))
+  lines.push(...turnFacts(turn, survived).map((line) => `  ${line}`))
   if (parked !== null) lines.push(...parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`))
   if (fault !== null) lines.push(`  ${asTyped(fault.error)}`)
   if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
@@ -23,17 +30,24 @@ export function turnLines(turn: Turn, note?: string): readonly string[] {
 }
 
 /** Prompt, tools, faults, tokens, cost and files, as far as they are known. */
-export function turnFacts(turn: Turn): readonly string[] {
+export function turnFacts(turn: Turn, survived: readonly string[] = []): readonly string[] {
   const { prompt, tools = {}, faultsSurvived = 0, usage, cost, filesChanged = [], filesUnknown = false } = turn
   const { unknownOutcomes = 0, longOutputs = [] } = turn
-  const called = Object.entries(tools).map(([tool, times]) => (times === 1 ? tool : `${tool} ×${times}`))
   const facts: readonly (readonly [string, string])[] = [
     ['prompt', firstLine(prompt)],
-    ['tools', called.join(', ')],
-    ['survived', faultsSurvived === 0 ? '' : counted(faultsSurvived, 'fault')],
+    ['tools', times(tools)],
+    ['survived', faultsSurvived === 0 ? '' : survivedText(faultsSurvived, survived)],
     ['unknown', unknownOutcomes === 0 ? '' : `whether ${counted(unknownOutcomes, 'call')} ran`],
     ['used', turn.attempts === 0 ? '' : [tokens(usage), money(cost)].filter((text) => text !== undefined).join(', ')],
-    ['changed', changedText(filesChanged, filesUnknown, turn.endedAt !== null)],
+    [
+      'changed',
+      changedText({
+        files: filesChanged,
+        isUnknown: filesUnknown,
+        tools: Object.keys(tools),
+        isEnded: turn.endedAt !== null,
+      }),
+    ],
     ...longOutputs.map((execId) => ['cut', asTyped(`a long output; all of it: breakfall output ${execId}`)] as const),
   ]
   return facts.flatMap(([name, text]) => (text === '' ? [] : [`${name.padEnd(8)} ${text}`]))
@@ -47,8 +61,20 @@ function headline({ id, state, steps, attempts, startedAt, endedAt }: Turn): str
   return `turn ${id}: ${state}, ${counted(steps, 'step')}, ${counted(attempts, 'attempt')}${took}`
 }
 
+/** `bash ×2, edit` */
+const times = (counts: Readonly<Record<string, number>>): string =>
+  Object.entries(counts)
+    .map(([name, count]) => (count === 1 ? name : `${name} ×${count}`))
+    .join(', ')
+
+function survivedText(count: number, categories: readonly string[]): string {
+  const counts: Record<string, number> = {}
+  for (const category of categories) counts[category] = (counts[category] ?? 0) + 1
+  return `${counted(count, 'fault')}${categories.length === 0 ? '' : `: ${times(counts)}`}`
+}
+
 function firstLine(text: string): string {
   const [first = '', ...more] = text.trim().split('\n')
-  const cut = first.length > 160 ? `${first.slice(0, 159)}…` : first
+  const cut = shortened(first, 160)
   return more.length === 0 ? cut : `${cut} (and ${counted(more.length, 'more line')})`
 }

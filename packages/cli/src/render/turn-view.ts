@@ -11,6 +11,7 @@ import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
 import { refusedLine } from './refused-names.ts'
+import { shortened } from './table.ts'
 import { asTyped } from '../process/command-name.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
@@ -31,6 +32,8 @@ export class TurnView {
   filesChanged: ReadonlySet<string> = new Set()
   /** Commands ran, and what they changed is not fully known. */
   filesUnknown = false
+  /** Those that were called. */
+  readonly tools = new Set<string>()
   #pending: Survived[] = [] // I2
   readonly #writes = new Map<string, string>()
   #midLine = false
@@ -191,6 +194,7 @@ export class TurnView {
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
+    this.tools.add(event.tool)
     this.#progress()
     this.#execIds.set(event.callId, event.execId)
     this.#outputLines = 0
@@ -362,13 +366,13 @@ const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY
 
 const whatHappened = (fault: { readonly errorRaw: string }): string => firstLine(fault.errorRaw)
 
-const firstLine = (text: string): string => (text.split('\n').find((line) => line.trim() !== '') ?? '').slice(0, 160)
+const firstLine = (text: string): string => shortened(text.split('\n').find((line) => line.trim() !== '') ?? '', 160)
 
 function summaryOf(parameters: Readonly<Record<string, unknown>>): string {
   const { command, path } = parameters
   const text = typeof command === 'string' ? command : typeof path === 'string' ? path : JSON.stringify(parameters)
   const flat = text.replace(/\s*\n\s*/g, ' ⏎ ')
-  return flat.length > 140 ? `${flat.slice(0, 139)}…` : flat
+  return shortened(flat, 140)
 }
 
 function approvalText({ decision, reason }: SessionEventOf<'approval'>): string {

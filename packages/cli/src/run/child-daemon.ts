@@ -16,6 +16,7 @@ export function childDaemonFor({ config, options, out }: RunContext, folder: str
     env: config.childEnv,
     cwd: folder,
     onRestart: onRestart(out),
+    onStart: (pid) => out.say(`daemon: pid ${pid}, for this run`),
   }
 }
 

@@ -16,7 +16,7 @@ export type RunDaemonOptions = {
   /** How to start one. */
   readonly childOptions: ChildDaemonOptions
   /** Called before the run uses a daemon that it did not start. */
-  readonly onTheirs: (address: DaemonAddress) => void
+  readonly onTheirs: (found: FoundDaemon) => void
 }
 
 /** Another run's daemon that is starting answers within seconds, and a daemon that is ending releases the folder. */
@@ -54,7 +54,7 @@ export class RunDaemon implements AsyncDisposable {
     const { place, childOptions, onTheirs } = this.#options
     const theirs = await findDaemon(place) // I1
     if (theirs !== undefined) {
-      if (theirs.address.url !== this.#theirs?.address.url) onTheirs(theirs.address)
+      if (theirs.address.url !== this.#theirs?.address.url) onTheirs(theirs)
       this.#theirs = theirs
       return theirs.address
     }

@@ -1,5 +1,5 @@
 /** Finds the turn of a session, and recognises abandoned turns. */
-import { isFault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
 
 /** The current turn, else the last one. */
@@ -16,3 +16,6 @@ export function ifNotFound(error: unknown): undefined {
   if (isFault(error) && error.category === 'not_found') return undefined
   throw error
 }
+
+export const noSuchId = (id: string): Fault =>
+  new Fault('not_found', { error: `No session or turn has the id ${id}. To see those there are: breakfall sessions` })

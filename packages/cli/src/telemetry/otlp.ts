@@ -4,34 +4,52 @@
  *
  * I1  A collector that is slow or gone slows nothing: spans wait in a bounded queue, and what does not fit is dropped.
  */
-import { Fault } from '@breakfall/faults'
+import { describeCause, Fault } from '@breakfall/faults'
 import { version } from '../process/version.ts'
+import { collectorProblem } from './probe.ts'
+import { collectorWatch, type Signal } from './collector-watch.ts'
 
 export type Telemetry = {
   /** Sends what is left, for a moment at most. */
   stop(): Promise<void>
 }
 
-export async function startTelemetry(endpoint: string | undefined): Promise<Telemetry> {
+/** `say` gets a sentence when the collector stops taking what is sent, and when it takes it again. */
+export async function startTelemetry(
+  endpoint: string | undefined,
+  say: (sentence: string) => void,
+): Promise<Telemetry> {
   if (endpoint === undefined) return { stop: () => Promise.resolve() }
   const { metrics, trace, spans, meters, exporters } = await load()
   process.env['OTEL_SERVICE_NAME'] ??= 'breakfall'
   process.env['OTEL_RESOURCE_ATTRIBUTES'] ??= `service.version=${version}`
   const base = endpoint.replace(/\/+$/, '')
-  const exporter = new exporters.traces.OTLPTraceExporter({ url: `${base}/v1/traces`, timeoutMillis: EXPORT_MS })
+  const watch = collectorWatch(endpoint)
+  const onEnd = (signal: Signal, problem: string | undefined): void => {
+    const sentence = watch(signal, problem)
+    if (sentence !== undefined) say(sentence)
+  }
+  const exporter = watched(
+    new exporters.traces.OTLPTraceExporter({ url: `${base}/v1/traces`, timeoutMillis: EXPORT_MS }),
+    (problem) => onEnd('traces', problem),
+  )
   const provider = new spans.TracerProvider({
     spanProcessors: [
       new spans.BatchSpanProcessor({ exporter, maxQueueSize: SPANS_MAX, scheduledDelayMillis: BATCH_MS }),
     ], // I1
   })
   const reader = new meters.PeriodicExportingMetricReader({
-    exporter: new exporters.metrics.OTLPMetricExporter({ url: `${base}/v1/metrics`, timeoutMillis: EXPORT_MS }),
+    exporter: watched(
+      new exporters.metrics.OTLPMetricExporter({ url: `${base}/v1/metrics`, timeoutMillis: EXPORT_MS }),
+      (problem) => onEnd('metrics', problem),
+    ),
     exportIntervalMillis: METRICS_MS,
     exportTimeoutMillis: EXPORT_MS,
   })
   const measured = new meters.MeterProvider({ readers: [reader] })
   trace.setGlobalTracerProvider(provider)
   metrics.setGlobalMeterProvider(measured)
+  void collectorProblem(endpoint).then((problem) => onEnd('traces', problem)) // a wrong endpoint is noticed before there is anything to send
   return {
     stop: async () => {
       const sent = Promise.allSettled([provider.shutdown(), measured.shutdown()])
@@ -50,6 +68,23 @@ const BATCH_MS = 1_000 // people watch
 const METRICS_MS = 15_000
 const EXPORT_MS = 5_000
 const STOP_MS = 2_000 // a collector that is gone must not hold up the exit
+
+type Exporter<T> = {
+  export(items: T, done: (result: { readonly code: number; readonly error?: Error }) => void): void
+}
+
+/** Calls `onEnd` after each export, with what went wrong. */
+function watched<T, E extends Exporter<T>>(exporter: E & Exporter<T>, onEnd: (problem: string | undefined) => void): E {
+  const send = exporter.export.bind(exporter)
+  exporter.export = (items, done) =>
+    send(items, (result) => {
+      onEnd(result.code === EXPORTED ? undefined : describeCause(result.error))
+      done(result)
+    })
+  return exporter
+}
+
+const EXPORTED = 0 // ExportResultCode.SUCCESS
 
 async function load() {
   try {
