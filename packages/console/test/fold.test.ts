@@ -192,6 +192,14 @@ test('a daemon killed during a wait changes nothing about the wait: the turn sti
   assert.deepEqual([late.state, late.wait], ['running', null])
 })
 
+test('a wait is over with the first word of the next attempt, even if the page’s clock lags behind', () => {
+  const journal = new Journal('s1', START).turn('t1', 'go').step().retry('model_overloaded', '503', 500)
+  const waitOf = (): number | null | undefined => onlyTurn(journal.events).steps[0]?.attempts[0]?.wait?.endedAt
+  assert.equal(waitOf(), null)
+  journal.wait(600).say('hello', 10)
+  assert.equal(waitOf(), START + 500)
+})
+
 test('a long wait folds on the axis, so the work beside it stays visible', () => {
   const journal = new Journal('s1', START).turn('t1', 'go').step().say('a', 1_000)
   journal

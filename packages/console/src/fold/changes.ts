@@ -11,9 +11,10 @@ export function running(turn: TurnView): void {
   turn.server = null
 }
 
+/** By the journal's times, not by the page's clock: that one may lag behind. */
 function endWait(turn: TurnView, at: number | null): void {
   if (turn.wait === null) return
-  if (at !== null && at < turn.wait.until) turn.wait.endedAt = at
+  turn.wait.endedAt = Math.min(at ?? turn.wait.until, turn.wait.until)
   turn.wait = null
 }
 

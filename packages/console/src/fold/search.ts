@@ -10,7 +10,8 @@ export function stepsWith(turn: TurnView, query: string): readonly number[] {
     .map(({ n }) => n)
 }
 
-function textsOf(step: Step): readonly string[] {
+/** Everything in a step that a person may look for. */
+export function textsOf(step: Step): readonly string[] {
   return [
     ...step.attempts.flatMap(({ parts, fault }) => [
       ...parts.map(({ text }) => text),

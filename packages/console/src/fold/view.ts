@@ -24,7 +24,7 @@ export type Wait = {
   readonly at: number
   /** When the next attempt starts, by the journal. */
   readonly until: number
-  /** When it really ended: a person, a signal or a restart may end it early. */
+  /** When it really ended: a person, a signal or a restart may end it early. Null while it lasts. */
   endedAt: number | null
   readonly action: SessionEventOf<'retry'>['action']
   readonly delayMs: number

@@ -6,6 +6,7 @@
  * I2  A request whose answer did not come fails with the connection. What must not run twice has a key, and is sent again by
  *     its owner.
  * I3  A browser cannot tell a refused token from a daemon that is gone: both are close code 1006. A plain request can.
+ * I4  A connection that the page itself drops, because events are missing, is followed by a longer wait each time.
  */
 import { signal } from '@preact/signals'
 import { FOREVER, faultInReport, isFault, type ReportedFault, reportedFault } from '@breakfall/client/internal'
@@ -23,6 +24,7 @@ const HANDSHAKE_MS = 5_000
 /** The daemon sends a beat every 5 s. After two missed ones it is not answering; after five, another connection may reach it. */
 const SILENT_MS = 11_000
 const ABANDONED_MS = 26_000
+const DROPS_MAX = 5 // by then the wait is longer than the longest
 
 type Pending = { readonly resolve: (result: Json) => void; readonly reject: (error: ReportedFault) => void }
 
@@ -40,6 +42,7 @@ export class Link {
   #heardAt = 0
   #lookedAt = 0
   #lostAt = 0
+  #isDropped = false
 
   start(): void {
     addEventListener('online', () => this.#now())
@@ -56,6 +59,7 @@ export class Link {
 
   /** Continues on a new connection. */
   drop(): void {
+    this.#isDropped = true
     this.#socket?.close()
     this.#now()
   }
@@ -74,15 +78,19 @@ export class Link {
 
   /** Ends only if the daemon refuses the token. */
   async #keepOpen(): Promise<void> {
+    let drops = 0 // in a row
     for (let failed: ReportedFault | undefined; ;) {
       const { signal: woken } = this.#waiting
+      const policy = { ...FOREVER, backoffMs: FOREVER.backoffMs * 2 ** drops } // I4; the client has a maximum
+      this.#isDropped = false
       try {
-        const { closed } = await daemon.retrying(() => this.#connect(woken), { signal: woken, failed, policy: FOREVER })
+        const { closed } = await daemon.retrying(() => this.#connect(woken), { signal: woken, failed, policy })
         this.#heardAt = clock.local()
         this.#set('open')
         this.onOpen()
         await closed
         failed = away()
+        drops = this.#isDropped ? Math.min(drops + 1, DROPS_MAX) : 0
       } catch {
         // The loop gives up only on a refused token; otherwise a wake-up ended its wait.
         if (!woken.aborted) return this.#set('refused')

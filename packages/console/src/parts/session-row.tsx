@@ -16,7 +16,7 @@ type RowProps = { readonly session: Session; readonly state: StateName }
 
 export const SessionRow = memo(
   (props: RowProps) => (
-    <li data-session={props.session.id} data-state={props.state}>
+    <li data-session={props.session.id} data-state={props.state} data-seq={props.session.lastSeq}>
       <Boundary what="this session" json={props.session}>
         <Row {...props} />
       </Boundary>

@@ -54,23 +54,35 @@ export function StartPanel(): VNode {
           <p role="status">{outcomes.value['start']}</p>
         </form>
       </section>
-      <section class="card" aria-labelledby="start-terminal">
-        <h2 id="start-terminal">From a terminal</h2>
-        <pre class="code" tabIndex={0}>
-          {'breakfall run "make the failing test pass"\nbreakfall run --rehearsal'}
-        </pre>
-        <p class="muted">Both appear here while they run. The second needs no model: it rehearses failures.</p>
-        {system.value?.chaos === true ? (
-          <a class="button" href="#/demo">
-            Watch a rehearsal
-          </a>
-        ) : (
-          <p>
-            <code>breakfall demo</code> opens this page with buttons that break things.
-          </p>
-        )}
-        <a href="#/bundle">Open an exported session</a>
-      </section>
+      {system.value?.chaos === true ? <WatchDemo /> : <FromTerminal />}
     </div>
   )
 }
+
+/** A demo has its own folder: what a terminal starts does not appear in it. */
+const WatchDemo = (): VNode => (
+  <section class="card" aria-labelledby="start-demo">
+    <h2 id="start-demo">This is a demo</h2>
+    <p>It has its own sessions, apart from those of your terminal.</p>
+    <a class="button" href="#/demo">
+      Watch a rehearsal
+    </a>
+    <OpenBundle />
+  </section>
+)
+
+const FromTerminal = (): VNode => (
+  <section class="card" aria-labelledby="start-terminal">
+    <h2 id="start-terminal">From a terminal</h2>
+    <pre class="code" tabIndex={0}>
+      breakfall run "make the failing test pass"
+    </pre>
+    <p class="muted">It appears here while it runs.</p>
+    <p>
+      No model yet? <code>breakfall demo</code> opens a page like this with a rehearsal and buttons that break things.
+    </p>
+    <OpenBundle />
+  </section>
+)
+
+const OpenBundle = (): VNode => <a href="#/bundle">Open an exported session</a>

@@ -32,7 +32,13 @@ export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): V
   const wait = waitOf(turn)
   const hasWhy = turn.scars.length > 0
   return (
-    <div class={`state-bar tone-${tone}`} data-state={state} role="group" aria-label="State of this turn">
+    <div
+      class={`state-bar tone-${tone}`}
+      data-state={state}
+      data-seq={turn.lastSeq}
+      role="group"
+      aria-label="State of this turn"
+    >
       <div class="what">
         {away === null ? (
           <>

@@ -3,12 +3,14 @@
  *
  * I1  Scrolling belongs to the person: what is being read does not move. At the end it follows; anywhere else nothing folds,
  *     and new things are only added below.
- * I2  Long conversations stay cheap: blocks that are far away are not laid out, and beyond a limit they are not in the page.
+ * I2  Long conversations stay cheap: blocks that are far away are not laid out, and beyond a limit only their text is in the page,
+ *     so the browser still finds it.
  */
 import type { Session } from '@breakfall/wire'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { answerIn, type SessionFold, type TurnView } from '../fold/view.ts'
+import { textsOf } from '../fold/search.ts'
+import { answerIn, type SessionFold, type Step, type TurnView } from '../fold/view.ts'
 import { type Group, groupsOf, KEPT_LAST } from '../thread/lanes.ts'
 import { length } from '../text/format.ts'
 import { printable } from '../text/reveal.ts'
@@ -35,6 +37,7 @@ const BLOCK_GROUPS = 20
 const WINDOWED_FROM = 300 // groups, about 1,500 rows
 const NEAR_END_PX = 48
 const UNSEEN_PX = 3_000 // a block that was never laid out
+const FINDABLE_CHARS = 10_000 // per text: of a longer one, the page shows only parts anyway
 
 export function Talk(props: TalkProps): VNode {
   const { view, rev, before } = props
@@ -124,7 +127,11 @@ function TurnRows({ turn, upTo, ...props }: TurnRowsProps): VNode {
         <p class="prompt">{printable(turn.prompt)}</p>
       </li>
       {blocks.map((block, index) => (
-        <Block key={block[0]?.key ?? index} isWindowed={isWindowed && index < blocks.length - 1}>
+        <Block
+          key={block[0]?.key ?? index}
+          isWindowed={isWindowed && index < blocks.length - 1}
+          steps={block.flatMap(({ steps, isFolded }) => (isFolded ? [] : steps))}
+        >
           {() => block.map((group) => <GroupView key={group.key} {...props} turn={turn} group={group} />)}
         </Block>
       ))}
@@ -180,12 +187,14 @@ function GroupView({
   )
 }
 
-/** A block of rows. Far from the screen it keeps its height and nothing else. */
+/** A block of rows. Far from the screen it keeps its height, and its text for the browser's own search (Ctrl-F). */
 function Block({
   isWindowed,
+  steps,
   children,
 }: {
   readonly isWindowed: boolean
+  readonly steps: readonly Step[]
   readonly children: () => ComponentChildren
 }): VNode {
   const item = useRef<HTMLLIElement>(null)
@@ -203,12 +212,32 @@ function Block({
       { rootMargin: '300% 0px' },
     )
     observer.observe(element)
-    return () => observer.disconnect()
+    const reveal = ({ target }: Event): void => {
+      following.value = false
+      setNear(true)
+      const id = target instanceof Element ? target.getAttribute('data-for') : null
+      if (id !== null) requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'center' }))
+    }
+    element.addEventListener('beforematch', reveal)
+    return () => {
+      observer.disconnect()
+      element.removeEventListener('beforematch', reveal)
+    }
   }, [isWindowed])
   const isShown = !isWindowed || isNear
   return (
     <li ref={item} style={isShown ? {} : { height: `${height.current}px` }}>
-      {isShown ? <ol class="block">{children()}</ol> : null}
+      {isShown ? (
+        <ol class="block">{children()}</ol>
+      ) : (
+        steps.map((step) => (
+          <div key={step.n} hidden="until-found" data-for={`step-${step.n}`}>
+            {textsOf(step)
+              .map((text) => text.slice(0, FINDABLE_CHARS))
+              .join(' ')}
+          </div>
+        ))
+      )}
     </li>
   )
 }

@@ -29,6 +29,7 @@ export function FleetScreen({ route }: { readonly route: FleetRoute }): VNode {
     document.title = `${(live.counts['needs'] ?? 0) > 0 ? `▲ ${live.counts['needs']} · ` : ''}Fleet · Breakfall`
   }, [live.counts['needs']])
   const shown = isPaused.value ? held : live
+  const [read, setRead] = useState<Counts | null>(null)
   const isFiltered = route.filter !== '' || route.q !== ''
   const total = Object.entries(shown.counts).reduce(
     (sum, [name, n]) => (name === 'needs' || name === 'unknown' ? sum : sum + n),
@@ -52,9 +53,9 @@ export function FleetScreen({ route }: { readonly route: FleetRoute }): VNode {
           New session
         </a>
       </div>
-      <Filters counts={shown.counts} current={route.filter} q={route.q} />
+      <Filters counts={read ?? shown.counts} current={route.filter} q={route.q} />
       {isFiltered ? (
-        <Found filter={route.filter} q={route.q} />
+        <Found key={route.filter} filter={route.filter} q={route.q} onCounts={setRead} />
       ) : !shown.isLoaded ? (
         <Skeleton />
       ) : shown.sessions.size === 0 && total === 0 ? (
@@ -111,10 +112,14 @@ function Sections({ sessions, counts }: { readonly sessions: readonly Session[];
             (b.session.updatedAt ?? b.session.createdAt).localeCompare(a.session.updatedAt ?? a.session.createdAt),
           )
         if (own.length === 0) return null
+        const above = rows.filter(
+          ({ session, state }) => sectionOf(state) === 'needs' && sectionOf(session.turn?.state ?? 'idle') === key,
+        ).length // the filter counts them here, too
         return (
           <section key={key} class="section" data-section={key} aria-labelledby={`section-${key}`}>
             <h2 id={`section-${key}`}>
               {title} <span class="num">{number(own.length)}</span>
+              {above === 0 ? null : <span class="muted"> · {number(above)} more under Needs you</span>}
             </h2>
             <ol class="sessions">
               {own.map(({ session, state }) => (
@@ -138,7 +143,6 @@ type Page = {
   readonly asked: string
   readonly sessions: readonly Session[]
   readonly next: string | null
-  readonly counts: Counts
 }
 
 /** A further page is added once. Reading the first page again keeps the rows below it. */
@@ -147,12 +151,20 @@ function pageAfter(known: Page | null, cursor: string | null, fresh: Page): Page
   if (cursor !== null)
     return known.next === cursor ? { ...fresh, sessions: [...known.sessions, ...fresh.sessions] } : known
   const last = known.sessions.findIndex(({ id }) => id === fresh.sessions.at(-1)?.id)
-  const below = last === -1 ? [] : known.sessions.slice(last + 1)
+  const below = fresh.next === null || last === -1 ? [] : known.sessions.slice(last + 1)
   return below.length === 0 ? fresh : { ...fresh, sessions: [...fresh.sessions, ...below], next: known.next }
 }
 
 /** What a filter finds, 100 at a time; live rows replace those that changed meanwhile. */
-function Found({ filter, q }: { readonly filter: string; readonly q: string }): VNode {
+function Found({
+  filter,
+  q,
+  onCounts,
+}: {
+  readonly filter: string
+  readonly q: string
+  readonly onCounts: (counts: Counts | null) => void
+}): VNode {
   const [page, setPage] = useState<Page | null>(null)
   const [problem, setProblem] = useState('')
   const live = fleet.value
@@ -169,14 +181,22 @@ function Found({ filter, q }: { readonly filter: string; readonly q: string }): 
       const answer = await json(`/v1/sessions?${query.toString()}`)
       const sessions = listOf(answer['sessions']).filter(isSession)
       if (wanted.current !== asked) return // something else is searched for by now
-      const fresh = { asked, sessions, next: textOrNull(answer['next']), counts: countsOf(answer['counts']) }
+      const fresh = { asked, sessions, next: textOrNull(answer['next']) }
+      onCounts(countsOf(answer['counts'])) // of the same read as the rows: the filter says how many there are
       setPage((known) => pageAfter(known, cursor, fresh))
       setProblem('')
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error))
     }
   }
-  const changes = filter === '' ? 0 : filter.split(',').reduce((sum, name) => sum + (live.counts[name] ?? 0), 0)
+  useEffect(
+    () => () => {
+      wanted.current = '' // an answer that still comes is too late
+      onCounts(null)
+    },
+    [],
+  )
+  const changes = filter === '' ? null : live.counts
   useEffect(() => {
     const timer = setTimeout(() => void load(null), q === '' ? 0 : 150)
     return () => clearTimeout(timer)

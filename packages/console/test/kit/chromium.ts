@@ -10,20 +10,24 @@ const executablePath = process.env['BREAKFALL_CHROMIUM'] ?? PLACES.find((path) =
 export const noChromium: string | false =
   executablePath === undefined ? 'Chromium is not installed; run: sudo apt-get install chromium' : false
 
-export async function launch(): Promise<Browser> {
-  return chromium.launch({
-    executablePath: executablePath ?? '',
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  })
+const OPTIONS = {
+  executablePath: executablePath ?? '',
+  args: [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+  ],
 }
+
+export const launch = (): Promise<Browser> => chromium.launch(OPTIONS)
+
+/** Like a person's browser: it keeps its history and everything else in this folder. */
+export const launchWithProfile = (folder: string): Promise<BrowserContext> =>
+  chromium.launchPersistentContext(folder, OPTIONS)
 
 export type Watched = {
   readonly context: BrowserContext

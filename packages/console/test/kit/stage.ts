@@ -144,7 +144,7 @@ function fill(staged: StagedDaemon, now: number): void {
     running: 2,
     queued: 1,
     finished: 1_204,
-    failed: 7,
+    failed: 1,
     cancelled: 3,
     unknown: 1,
     idle: 0,

@@ -1,16 +1,19 @@
 /** Who gets in, what leaves, and what is never shown: cases 1, 5, 8, 58, and the chaos routes outside a demo (69). */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
-import { globSync, readFileSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Page } from 'playwright-core'
+import { removeFolder } from '../../../../test/kit/folder.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { CONSOLE_HEADERS } from '../../../daemon/src/api/console-page.ts'
 import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
 import { buildConsole } from '../../build.mjs'
-import { noChromium } from '../kit/chromium.ts'
+import { launchWithProfile, noChromium } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 import { browserTest, copied, isLive, unfold } from '../kit/suite.ts'
 
@@ -62,15 +65,72 @@ browserTest('1: a ticket opens the page once; neither the address nor the histor
   assert.equal(again.status, 401)
 })
 
+browserTest(
+  '1: what the browser itself keeps on disk, in its history and elsewhere, opens nothing',
+  async ({ open }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'breakfall-profile-'))
+    try {
+      const { ticket, address } = await ticketFor('/system')
+      const profile = await launchWithProfile(folder)
+      const [page = await profile.newPage()] = profile.pages()
+      await page.goto(address)
+      await isLive(page)
+      const token = await page.evaluate(() => sessionStorage.getItem('breakfall.token'))
+      assert.ok(token !== null && token !== '')
+      await profile.close()
+      // Of the token, only this tab's storage knows. A browser notes the address before any page runs, but its ticket is spent.
+      const files = globSync('**/*', { cwd: folder, withFileTypes: true }).filter((entry) => entry.isFile())
+      assert.ok(files.length > 20)
+      const having = (text: string): readonly string[] =>
+        files
+          .map(({ parentPath, name }) => join(parentPath, name))
+          .filter(
+            (file) => readFileSync(file).includes(text) || readFileSync(file).includes(Buffer.from(text, 'utf16le')),
+          )
+          .filter((file) => !file.includes('/Session Storage/'))
+      assert.deepEqual(having(token), [])
+      assert.deepEqual(having(real.token), [])
+      using history = new DatabaseSync(join(folder, 'Default', 'History'), { readOnly: true })
+      const visited = history
+        .prepare('SELECT url FROM urls')
+        .all()
+        .map(({ url }) => String(url))
+      assert.ok(visited.includes(`${real.url}/#/system`), visited.join())
+      for (const url of visited.filter((one) => one.includes(ticket))) {
+        const again = await open(url)
+        await again.getByText(/This link was used before/).waitFor()
+      }
+    } finally {
+      removeFolder(folder)
+    }
+  },
+)
+
 test('5: the page and each of its files have the same strict headers', { ...LIMIT, skip: noChromium }, async () => {
   const files = globSync('assets/*', { cwd: await buildConsole() })
   assert.ok(files.length >= 3, files.join())
   for (const path of ['', ...files]) {
     const { status, headers } = await fetch(`${real.url}/${path}`)
     assert.equal(status, 200, path)
-    for (const [name, value] of Object.entries(CONSOLE_HEADERS)) assert.equal(headers.get(name), value, path)
+    for (const [name, value] of Object.entries(HEADERS)) assert.equal(headers.get(name), value, path)
+    const isPage = path === ''
+    assert.match(headers.get('cache-control') ?? '', isPage ? /no-cache/ : /immutable/, path)
+    if (isPage) assert.match(headers.get('etag') ?? '', /^"/)
   }
 })
+
+/** As the specification has them, byte for byte. */
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  'x-frame-options': 'DENY',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-dns-prefetch-control': 'off',
+  'permissions-policy': 'clipboard-write=(self), camera=(), microphone=(), geolocation=()',
+}
 
 test('69: a daemon that is no demo has no chaos route', { ...LIMIT, skip: noChromium }, async () => {
   for (const [method, path, body] of [
@@ -114,6 +174,10 @@ browserTest(
     }
     for (const [place, text] of Object.entries(places))
       for (const secret of [KEY, real.token]) assert.ok(!text.includes(secret), place)
+    const own = await page.evaluate(() => sessionStorage.getItem('breakfall.token') ?? '') // the only place that has it
+    assert.notEqual(own, '')
+    for (const [place, text] of Object.entries({ ...places, page: await page.content() }))
+      assert.equal(text.split(own).length - 1, place.startsWith('/') || place === 'turn' ? 1 : 0, place)
   },
 )
 

@@ -46,8 +46,14 @@ async function cost(page: Page): Promise<{ readonly heapMb: number; readonly nod
   return { heapMb: usedSize / 1e6, nodes }
 }
 
+const isOnScreen = (page: Page, id: string): Promise<unknown> =>
+  page.waitForFunction((wanted) => {
+    const box = document.getElementById(wanted)?.getBoundingClientRect()
+    return box !== undefined && box.top > 0 && box.top < innerHeight
+  }, id)
+
 browserTest(
-  '37: 800 steps and 10,000 events fold, open, are searched, and stay within 40 MB and 25,000 nodes',
+  '37: 800 steps and 10,000 events fold, open, are searched by the page and by the browser, and stay within 40 MB and 25,000 nodes',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     const journal = new Journal('s1', Date.now() - 900_000).turn('t1', 'Write 800 lines')
@@ -70,13 +76,25 @@ browserTest(
     await page.waitForFunction(() => document.querySelectorAll('.lane').length > 500)
     const unfolded = await cost(page)
     assert.ok(unfolded.heapMb <= 40 && unfolded.nodes <= 25_000, JSON.stringify(unfolded))
+
+    // The browser's own search finds what is far from the screen, too, and its hit is shown.
+    const far = page.locator('[data-for="step-400"]')
+    await far.waitFor({ state: 'attached' })
+    assert.equal(await page.locator('#step-400').count(), 0, 'far away, only its text is in the page')
+    await far.evaluate((hit) => hit.dispatchEvent(new Event('beforematch', { bubbles: true })))
+    await isOnScreen(page, 'step-400')
+    for (const n of [1, 2, 400, 799]) {
+      const isFound = await page.evaluate((text) => {
+        getSelection()?.removeAllRanges()
+        return Reflect.apply(Reflect.get(window, 'find'), window, [text])
+      }, `needle-${n}.`)
+      assert.equal(isFound, true, `needle-${n}`)
+    }
+
     await page.keyboard.press('w')
     await page.locator('#search').fill('needle-400')
     await page.getByText('1 of 1 steps').waitFor()
-    await page.waitForFunction(() => {
-      const box = document.getElementById('step-400')?.getBoundingClientRect()
-      return box !== undefined && box.top > 0 && box.top < innerHeight
-    })
+    await isOnScreen(page, 'step-400')
   },
 )
 
@@ -197,5 +215,55 @@ browserTest(
     await page.locator('[data-filter="failed"]').click()
     await page.waitForSelector('[data-session="s777"]')
     assert.equal(await page.locator('[data-session]').count(), 1)
+  },
+)
+
+browserTest(
+  'a daemon that leaves out an event again and again is asked less and less often, but at least every 5 s',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const { events } = new Journal('s1', Date.now())
+      .turn('t1', 'go')
+      .step()
+      .say('One, two and three words. '.repeat(4), 5)
+    staged.put(session('s1', 'Gap', 'running', Date.now()), events.toSpliced(4, 1))
+    const page = await open(staged.open('/s/s1'), {
+      clockAt: Date.now(),
+      onOpen: async (context) => {
+        await context.addInitScript(() => {
+          Math.random = () => 0.99
+          const sockets = { made: 0, closed: 0 }
+          Reflect.set(globalThis, 'sockets', sockets)
+          globalThis.WebSocket = class extends globalThis.WebSocket {
+            constructor(...given: ConstructorParameters<typeof WebSocket>) {
+              super(...given)
+              sockets.made += 1
+              this.addEventListener('close', () => (sockets.closed += 1))
+            }
+          }
+        })
+      },
+    })
+    type Sockets = { readonly made: number; readonly closed: number }
+    const sockets = (): Promise<Sockets> => page.evaluate(() => Reflect.get(globalThis, 'sockets') as Sockets)
+    await page.waitForSelector('.state-bar')
+    await page.clock.pauseAt(Date.now() + 60_000) // from now on only the test moves the page's clock
+    const waits: number[] = []
+    while (waits.length < 8) {
+      await page.waitForFunction(() => {
+        const { made, closed } = Reflect.get(globalThis, 'sockets') as Sockets
+        return made === closed
+      })
+      const { made } = await sockets()
+      let waited = 0
+      for (; (await sockets()).made === made && waited < 10_000; waited += 125) await page.clock.runFor(125)
+      waits.push(waited)
+    }
+    assert.ok(Math.max(...waits) <= 5_000, waits.join())
+    assert.ok((waits.at(-1) ?? 0) >= 4_000, waits.join())
+    assert.deepEqual(
+      waits,
+      waits.toSorted((a, b) => a - b),
+    )
   },
 )

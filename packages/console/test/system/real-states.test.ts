@@ -1,4 +1,4 @@
-/** One real daemon in many states: cases 6, 7, 14, 25–27, 33, 38, 48, 50, 52, 67, 68, 70. */
+/** One real daemon in many states: cases 6, 7, 25–27, 33, 38, 48, 50, 52, 67, 68. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -7,7 +7,6 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, afterEach, before } from 'node:test'
 import { promisify } from 'node:util'
-import { SESSION_FILTERS } from '@breakfall/wire'
 import type { Page } from 'playwright-core'
 import { WebSocket } from 'ws'
 import { eventually } from '../../../../test/kit/wait.ts'
@@ -244,56 +243,6 @@ browserTest('48: a tab that was frozen comes back whole', async ({ open }) => {
   await stateIs(page, 'finished')
   assert.equal(await readTurn(page), await readTurn(fresh))
 })
-
-browserTest(
-  '14, 70: counts are rows, also while sessions change; resets are one fault, counted as the journals have them',
-  async ({ open }) => {
-    real.proxy.use('seed=3,rate=0.3,faults=reset:2')
-    const page = await open(real.open())
-    await isLive(page)
-    const turns = await Promise.all(Array.from({ length: 6 }, (_, n) => start(`run ${n}`)))
-    const isEnded = async (): Promise<boolean> => {
-      const { counts = {} } = await real.call('GET', '/v1/sessions?limit=1&counts=1')
-      const of = counts as Readonly<Record<string, number>>
-      return ['running', 'retrying', 'queued', 'parked'].every((state) => of[state] === 0)
-    }
-    do {
-      for (const state of SESSION_FILTERS) {
-        const answer = await real.call('GET', `/v1/sessions?state=${state}&limit=100&counts=1`)
-        const { [state]: count } = answer['counts'] as Readonly<Record<string, number>>
-        assert.equal((answer['sessions'] as readonly unknown[]).length, count, state)
-      }
-    } while (!(await isEnded()))
-    real.proxy.use('none')
-    await page.locator('[data-filter="finished"] strong', { hasText: /^[1-9]/ }).waitFor()
-    await show(page, '/?state=finished')
-    await page.waitForFunction(() => {
-      const count = document.querySelector('[data-filter="finished"] strong')?.textContent
-      return count !== undefined && Number(count) === document.querySelectorAll('[data-session]').length
-    })
-
-    const { sessions } = await real.call('GET', '/v1/sessions?limit=100')
-    const journals = await Promise.all((sessions as readonly { id: string }[]).map(({ id }) => real.events(id)))
-    const resets = journals
-      .flat()
-      .filter(({ type, fault }) => type === 'retry' && categoryIn(fault) === 'model_stream_interrupted')
-    assert.ok(resets.length > 0 && turns.length > 0)
-    await show(page, '/faults')
-    const group = page.locator('.group', { hasText: 'model_stream_interrupted' })
-    await group.getByText(`×${resets.length}`, { exact: true }).waitFor()
-    assert.equal(await group.count(), 1, 'one group, whatever the ports and ids')
-    assert.match(await group.innerText(), new RegExp(`survived ${resets.length}`))
-    await group.getByRole('link').first().click()
-    await page.waitForSelector('.occurrence')
-    assert.equal(await page.locator('.occurrence').count(), resets.length)
-    await page.locator('.occurrence a').first().click()
-    await page.waitForSelector('#inspector')
-    assert.match(await textOf(page, '#inspector'), /model_stream_interrupted/)
-  },
-)
-
-const categoryIn = (fault: unknown): unknown =>
-  typeof fault === 'object' && fault !== null && 'category' in fault ? fault.category : undefined
 
 browserTest(
   '52: the runner is killed during a command: the thread says so, the turn continues, and System shows a runner again',
