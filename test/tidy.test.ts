@@ -62,6 +62,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
   'packages/runner/src/waiting.ts':
     'polls for what no event reports: the end of a process, an empty control group, room on disk',
+  'packages/client/src/connection.ts': 'reads a stream: its timer ends a connection that is silent',
   'packages/mcp/src/connection.ts': 'listens again for changes of the tools',
   'packages/mcp/src/http-link.ts': 'connects again: each attempt asks decide',
   'packages/mcp/src/tasks.ts': 'polls for the end of a task at the pace that its server sets',
