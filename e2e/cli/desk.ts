@@ -7,6 +7,7 @@ import { type Ended, hasSandbox, isolation, Place } from '../breakfall.ts'
 import type { Event, Json } from '../daemon/client.ts'
 import type { ModelServer } from '../../test/kit/model-server.ts'
 import type { Play } from '../../test/kit/plays.ts'
+import { wholeLines } from '../../test/kit/whole-lines.ts'
 import { startScriptedModel } from '../answers.ts'
 import { isEvent, isFault } from '../daemon/shapes.ts'
 
@@ -60,8 +61,7 @@ export class Desk implements AsyncDisposable {
   }
 
   lines(path: string): string[] {
-    const file = join(this.folder, path)
-    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []
+    return wholeLines(join(this.folder, path))
   }
 
   /** Starts any command, with the model's address and key in the environment unless `bare`. */

@@ -1,6 +1,6 @@
 /** kill -9 and clean stops of the daemon, kill -9 of its runner: nothing is lost or happens twice. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { type Event, present, type Frame } from './client.ts'
@@ -8,12 +8,10 @@ import { assembled, Rig } from './rig.ts'
 import { ask, bash, byProgress, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isTurn } from './shapes.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
+import { wholeLines } from '../../test/kit/whole-lines.ts'
 
 const append = (n: number, more = ''): string => `echo line-${n} >> ledger; ${more} echo did ${n}`
-const ledger = (rig: Rig): string[] => {
-  const file = join(rig.place.folder, 'ledger')
-  return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []
-}
+const ledger = (rig: Rig): string[] => wholeLines(join(rig.place.folder, 'ledger'))
 const lines = (count: number): string[] => Array.from({ length: count }, (_, i) => `line-${i + 1}`)
 
 describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {

@@ -1,5 +1,5 @@
 /** Daemons that share a PostgreSQL, a runner and a scripted model: real processes, each in its own home, as `breakfall` starts them. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Api } from '../../packages/daemon/test/support/api.ts'
 import { type Script, startScriptedModel } from '../../packages/daemon/test/support/scripted-model.ts'
@@ -8,6 +8,7 @@ import { type Database, newDatabase } from '../../test/kit/postgres.ts'
 import type { Program } from '../../test/kit/program.ts'
 import { TcpProxy } from '../../test/kit/tcp-proxy.ts'
 import { eventually } from '../../test/kit/wait.ts'
+import { wholeLines } from '../../test/kit/whole-lines.ts'
 import { hasSandbox, Place } from '../breakfall.ts'
 
 export const LEASE_MS = 4_000 // on a busy machine, a daemon that starts may be late by a second
@@ -103,11 +104,7 @@ export class FleetRig implements AsyncDisposable {
 
   /** How often each tool ran, as the commands themselves noted it. */
   effects(): readonly string[] {
-    try {
-      return readFileSync(join(this.workspace, 'effects'), 'utf8').trim().split('\n')
-    } catch {
-      return []
-    }
+    return wholeLines(join(this.workspace, 'effects'))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

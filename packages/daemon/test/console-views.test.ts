@@ -22,6 +22,7 @@ test('a bundle is the journal line by line, and without its texts it has neither
   const { api } = await rig(t, inOrder({ text: 'I look.', calls: [call] }, { text: 'It was zucchini.' }), {
     faultPage: (category) => fileURLToPath(new URL(`../../../docs/faults/${category}.md`, import.meta.url)),
     gateway: () => GATEWAY,
+    runner: { isolation: 'process', level: 'process' },
   })
   assert.deepEqual((await api.call('GET', '/v1/boxes')).json, { boxes: [] }, 'a look starts no runner')
   const { id } = await api.session({})

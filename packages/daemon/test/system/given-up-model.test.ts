@@ -1,7 +1,8 @@
 /** Turns at a model server that keeps crashing: they wait for it, and giving up is not forever. Real children. */
 import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
+import { wholeLines } from '../../../../test/kit/whole-lines.ts'
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
@@ -53,7 +54,7 @@ async function served(
     turnId,
     parked,
     finished,
-    boots: () => readFileSync(log, 'utf8').trim().split('\n').length,
+    boots: () => wholeLines(log).length,
     configure: (...list: readonly string[]) => {
       current = model(...list)
     },

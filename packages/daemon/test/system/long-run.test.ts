@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
+import { wholeLines } from '../../../../test/kit/whole-lines.ts'
 import { type DaemonOptions, startDaemon } from '../../src/index.ts'
 import { Api } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
@@ -42,7 +43,7 @@ async function setUp(
     limits: QUICK,
     logLevel: 'silent',
   }
-  const effects = (): readonly string[] => readFileSync(join(workspace, 'effects'), 'utf8').trim().split('\n')
+  const effects = (): readonly string[] => wholeLines(join(workspace, 'effects'))
   return { model, options, workspace, effects }
 }
 
