@@ -18,13 +18,13 @@ class Scripted extends Connection {
     this.#fail = fail
   }
 
-  override async query(_: string, values: readonly PgValue[] = []) {
+  override async queryPlanned(_: string, values: readonly PgValue[]) {
     const [sent] = values
     assert.ok(Buffer.isBuffer(sent))
     const ids = [A, B, BAD, LATE].flatMap((id) => (id !== undefined && sent.includes(bytesOf(id)) ? [id] : []))
     await Promise.resolve()
     this.#fail(ids)
-    return [{ written: ids.join(',') }]
+    return { rows: [], count: ids.length }
   }
 }
 

@@ -29,20 +29,26 @@ test('a session that a living daemon owns is claimed by no other, and a released
   await b.append({ ...appendOf(taken, 1, ['2']), set: { state: 'idle', turnId: null }, release: free })
 })
 
-test('one fenced member of a batch is refused, and the others are written', async (t) => {
-  const [a, b] = [await opened(t), await opened(t)]
-  const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(a)))
-  const stolen = sessions[4]
-  assert.ok(stolen !== undefined)
-  await query('UPDATE heads SET owner = NULL WHERE session_id = $1', [stolen.id])
-  await claimAgain(b, stolen.id)
-  const answers = await Promise.allSettled(sessions.map((session) => a.append(appendOf(session, 0, ['1']))))
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    sessions.map((session) => (session === stolen ? 'rejected' : 'fulfilled')),
-  )
-  assert.equal((await a.read(stolen.id, 0, 10)).length, 0)
-})
+for (const bodies of [['1'], ['1', '2']])
+  test(`one fenced member of a batch is refused, and the others are written (events each: ${bodies.length})`, async (t) => {
+    const [a, b] = [await opened(t), await opened(t)]
+    const sessions = await Promise.all(Array.from({ length: 9 }, () => claimed(a)))
+    const stolen = sessions[4]
+    assert.ok(stolen !== undefined)
+    await query('UPDATE heads SET owner = NULL WHERE session_id = $1', [stolen.id])
+    await claimAgain(b, stolen.id)
+    const answers = await Promise.allSettled(sessions.map((session) => a.append(appendOf(session, 0, bodies))))
+    const isWritten = sessions.map((session) => session !== stolen)
+    assert.deepEqual(
+      answers.map(({ status }) => status === 'fulfilled'),
+      isWritten,
+    )
+    const lengths = await Promise.all(sessions.map(async ({ id }) => (await a.read(id, 0, 10)).length))
+    assert.deepEqual(
+      lengths,
+      isWritten.map((is) => (is ? bodies.length : 0)),
+    )
+  })
 
 test('an append with an id that is no UUID is refused, and the others of its batch are written', async (t) => {
   const store = await opened(t)
@@ -64,7 +70,7 @@ test('a pooler that does not know named statements costs one attempt for each co
   const { url } = await proxied(t)
   const connection = new Connection({ url, waitMs: 10_000 })
   atEnd(t, () => connection.end())
-  const ask = async (it: number) => (await connection.query('SELECT $1::int AS it', [it], 'planned once'))[0]?.['it']
+  const ask = async (it: number) => (await connection.queryPlanned('SELECT $1::int AS it', [it])).rows[0]?.['it']
   const named = async () => (await connection.query('SELECT name FROM pg_prepared_statements')).length
   assert.deepEqual([await ask(1), await ask(2), await named()], [1, 2, 1])
   await connection.query('DEALLOCATE ALL') // as if the next statement went to another connection of the server

@@ -3,10 +3,10 @@
  * it is written; the others are not affected.
  */
 import { EVENT_BYTES } from '../sqlite-open.ts'
-import { type Row, textIn } from '../sqlite-statements.ts'
+import { textIn } from '../sqlite-statements.ts'
 import type { Append, SessionData } from '../store.ts'
 import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
-import type { PgValue } from './connection.ts'
+import type { PgAnswer, PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
 import { clean } from './values.ts'
 
@@ -39,6 +39,18 @@ h AS (
   RETURNING h.session_id, h.epoch
 ),${EVENTS}
 ${WRITTEN}`
+
+/** One event each, as nearly all have: each row carries its event, and no list of the written ones is put together. */
+const SINGLE = `
+WITH ${IN_TIME},
+h AS (
+  UPDATE heads h SET last_seq = a.after + 1, head = a.hash, bytes = h.bytes + a.bytes
+  FROM t, unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::uuid[], $7::text[], $8::bytea[])
+    AS a(session_id, epoch, after, bytes, type, turn_id, body, hash)
+  WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after
+  RETURNING h.session_id, h.last_seq, h.epoch, a.type, a.turn_id, a.body, a.hash
+)
+INSERT INTO events (session_id, seq, epoch, type, turn_id, body, hash) SELECT * FROM h`
 
 const FULL = `
 WITH ${IN_TIME},
@@ -109,6 +121,7 @@ c AS (
 export type Statement = { readonly text: string; readonly values: readonly PgValue[] }
 
 export function appendStatement(batch: readonly Hashed[]): Statement {
+  if (batch.every(({ append }) => append.events.length === 1 && isPlain(append))) return singleStatement(batch)
   const events = batch.flatMap(({ append, hashes }) =>
     append.events.map((event, index) => ({ ...event, sessionId: append.sessionId, hash: hashes[index] ?? '' })),
   )
@@ -134,9 +147,11 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
   return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values: [...full, ...faultValues(noted)] }
 }
 
-/** The sessions whose append was written. */
-export const writtenIn = (rows: readonly Row[]): ReadonlySet<string> =>
-  new Set(rows.flatMap((row) => textIn(row, 'written').split(',')))
+/** The sessions whose append was certainly written. `SINGLE` only counts: if one is missing, each has to be looked up. */
+export function writtenIn(batch: readonly Hashed[], { rows: [row], count }: PgAnswer): ReadonlySet<string> {
+  if (row !== undefined) return new Set(textIn(row, 'written').split(','))
+  return new Set(count === batch.length ? batch.map(({ append }) => append.sessionId) : [])
+}
 
 /** Deltas only, as most are: no state, no turn, no key. */
 export const isPlain = ({ events, set, data, turns, summary, faults, ...rest }: Append): boolean =>
@@ -156,6 +171,22 @@ export function searchable({
 }
 
 // ---- details ----
+
+function singleStatement(batch: readonly Hashed[]): Statement {
+  const appends = batch.map(({ append }) => append)
+  const events = appends.flatMap((append) => append.events)
+  const values = [
+    uuids(appends.map(({ sessionId }) => sessionId)),
+    bigints(appends.map(({ epoch }) => epoch)),
+    ints(appends.map(({ after }) => after)),
+    ints(appends.map(bytesOf)),
+    texts(events.map(({ type }) => type)),
+    uuids(events.map(({ turnId }) => turnId)),
+    texts(events.map(({ body }) => body)),
+    byteas(batch.map(({ head }) => head)),
+  ]
+  return { text: SINGLE, values }
+}
 
 const bytesOf = ({ events }: Append): number =>
   events.reduce((sum, { body }) => sum + Math.min(body.length + EVENT_BYTES, 2 ** 30), 0)

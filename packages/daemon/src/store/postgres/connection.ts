@@ -17,6 +17,9 @@ import { isUnreplicated } from './pg-fault.ts'
 
 export type PgValue = string | number | boolean | null | Buffer | readonly (string | number | boolean | null | Buffer)[]
 
+/** `count`: how many rows were found or changed. */
+export type PgAnswer = { readonly rows: readonly Row[]; readonly count: number }
+
 export type ConnectionOptions = {
   readonly url: string
   /** For an answer, and for the connection itself. */
@@ -35,10 +38,15 @@ export class Connection {
     this.#options = options
   }
 
-  /** Rejects with the server's error, or with any other if the outcome is not known. `planned once`: for what is asked all the time. */
-  async query(text: string, values: readonly PgValue[] = [], how?: 'planned once'): Promise<readonly Row[]> {
+  /** Rejects with the server's error, or with any other if the outcome is not known. */
+  async query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+    const { rows } = await this.#ask({ text, values: [...values] })
+    return rows
+  }
+
+  /** The same for statements that are sent all the time: the server plans them once. */
+  async queryPlanned(text: string, values: readonly PgValue[]): Promise<PgAnswer> {
     const query = { text, values: [...values] }
-    if (how === undefined) return this.#ask(query)
     try {
       return await this.#ask({ ...query, name: nameOf(text) })
     } catch (error) {
@@ -71,7 +79,7 @@ export class Connection {
 
   // ---- details, in the order they are used above ----
 
-  async #ask(query: pg.QueryConfig): Promise<readonly Row[]> {
+  async #ask(query: pg.QueryConfig): Promise<PgAnswer> {
     const open = await this.#opened()
     const answer = open.last.then(() => this.#askNext(open, query))
     open.last = answer.catch(ignore)
@@ -79,14 +87,14 @@ export class Connection {
   }
 
   /** The statement before has its answer. */
-  async #askNext(open: Open, { name, ...query }: pg.QueryConfig): Promise<readonly Row[]> {
+  async #askNext(open: Open, { name, ...query }: pg.QueryConfig): Promise<PgAnswer> {
     if (open.socket.destroyed) throw new Error('the connection is lost')
     open.isUnreplicated = false
     try {
       const asked = name !== undefined && open.hasNames ? { ...query, name } : query
-      const { rows } = await this.#inTime(open.client.query<Row>(asked))
+      const { rows, rowCount } = await this.#inTime(open.client.query<Row>(asked))
       if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
-      return rows
+      return { rows, count: rowCount ?? 0 }
     } catch (error) {
       if (isAboutNames(error)) open.hasNames = false
       if (!isAnswer(error)) this.#drop(open)

@@ -121,8 +121,8 @@ export class GroupAppend {
       try {
         const hashed = await this.#hashed(batch, connection)
         const { text, values } = appendStatement(hashed)
-        const rows = await connection.query(text, values, 'planned once')
-        const missing = await this.#settle(batch, hashed, connection, writtenIn(rows))
+        const answer = await connection.queryPlanned(text, values)
+        const missing = await this.#settle(batch, hashed, connection, writtenIn(hashed, answer))
         if (missing === 'again') continue
         this.#parts.onCommit(
           hashed.filter(({ append }) => !missing.has(append.sessionId)),

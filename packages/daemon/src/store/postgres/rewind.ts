@@ -78,8 +78,8 @@ export class Rewinds {
     if (tail === undefined) return 'gone'
     for (const hashed of tail) {
       const { text, values } = appendStatement([hashed])
-      const rows = await connection.query(text, values)
-      if (hashed.append.events.length > 0 && !writtenIn(rows).has(sessionId)) return 'gone'
+      const answer = await connection.queryPlanned(text, values)
+      if (hashed.append.events.length > 0 && !writtenIn([hashed], answer).has(sessionId)) return 'gone'
     }
     return 'restored'
   }
