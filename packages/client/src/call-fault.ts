@@ -60,7 +60,7 @@ export function refusedCall(
     const source = address.tokenSource ?? 'this client'
     const error = redirected
       ? `The server at ${url} redirects to ${new URL(from).origin}, which does not get the token. Use that address.`
-      : `The daemon at ${url} rejected the token from ${source}. Use one of its token file; its log says if that cannot be used.`
+      : `The daemon at ${url} rejected the token from ${source}. Use a token from its token file; if it could not read that file, its log says so.`
     return reported?.with({ error, status }) ?? reportedFault('unauthorized', { error, errorRaw, status })
   }
   if (reported !== undefined) return reported.with({ status })
