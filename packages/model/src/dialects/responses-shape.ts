@@ -5,6 +5,7 @@
  * I1  `sequence_number` is dense over everything that goes out, pings and the final error included.
  * I2  A message that the client holds in part continues under its own id, and its `done` events have the text that was sent.
  * I3  An item that another attempt completed is one more item: its content belongs to that attempt, so does its id.
+ * I4  An item that began in this attempt passes as it comes, however odd. So nothing throws before the client holds a part.
  */
 import type { FaultReport } from '@breakfall/faults'
 import { Fault } from '@breakfall/faults'
@@ -97,15 +98,20 @@ export class ResponsesShape implements ClientShape {
 
   #added(frame: SseFrame, json: JsonObject): SseFrame | string {
     const item = objectOr(json['item'])
-    const id = stringOr(item['id'])
-    const known = id === '' ? undefined : this.#items.find((one) => one.id === id)
+    const known = this.#knownItem(stringOr(item['id']))
     if (known !== undefined) {
       this.#upstream.push(upstreamItem(json, known)) // the same answer, read again
       return ''
     }
     const made = this.#newItem(item)
-    this.#upstream.push(upstreamItem(json, made))
+    this.#upstream.push({ ...upstreamItem(json, made), isNew: true })
     return this.#out(frame, json, { output_index: made.index, item: withId(item, made.id) })
+  }
+
+  /** The client's item with this id, unless this attempt began it: a server may use an id twice. */
+  #knownItem(id: string): ClientItem | undefined {
+    if (id === '' || this.#upstream.some((one) => one.isNew && one.id === id)) return undefined
+    return this.#items.find((one) => one.id === id)
   }
 
   #newItem(item: JsonObject): ClientItem {
@@ -164,7 +170,7 @@ export class ResponsesShape implements ClientShape {
       case 'response.output_text.done':
       case 'response.refusal.done':
       case 'response.content_part.done':
-        return this.#partDone(frame, json, mine, place)
+        return this.#partDone(frame, json, from, mine, place)
       default:
         break
     }
@@ -182,8 +188,8 @@ export class ResponsesShape implements ClientShape {
     const delta = fresh === undefined ? stringOr(json['delta']) : (fresh.get('text') ?? '')
     const { content_index: given } = json
     const content_index = typeof given === 'number' ? given : 0
-    if (mine !== undefined && from.client === mine) mine.openPart ??= content_index // a server that announces no parts
-    if (mine?.isOpen !== true || mine.openPart !== content_index) {
+    if (from.isNew && mine !== undefined) mine.openPart = content_index // I4
+    else if (mine?.isOpen !== true || mine.openPart !== content_index) {
       if (delta === '') return ''
       throw this.#divergence()
     }
@@ -192,14 +198,21 @@ export class ResponsesShape implements ClientShape {
     return this.#out(frame, json, fresh === undefined ? fields : { ...fields, logprobs: [] })
   }
 
-  #partDone(frame: SseFrame, json: JsonObject, mine: ClientItem | undefined, place: JsonObject): SseFrame | string {
+  #partDone(
+    frame: SseFrame,
+    json: JsonObject,
+    from: UpstreamItem,
+    mine: ClientItem | undefined,
+    place: JsonObject,
+  ): SseFrame | string {
     const index = partOf(json).content_index ?? 0
     const name = `${stringOr(json['type'])} ${index}`
-    if (mine?.isOpen !== true || mine.openPart !== index || mine.said.has(name)) return ''
+    if (mine?.isOpen !== true || mine.said.has(name)) return ''
+    if (!from.isNew && mine.openPart !== index) return ''
     mine.said.add(name)
     const text = mine.texts[index]?.toString()
     if (json['type'] === 'response.content_part.done') {
-      mine.openPart = undefined
+      if (mine.openPart === index) mine.openPart = undefined
       const part = objectOr(json['part'])
       return this.#out(frame, json, { ...place, part: this.#isHealed ? withText(part, text) : part })
     }
@@ -312,12 +325,14 @@ type UpstreamItem = {
   readonly type: string
   /** Undefined if the event that announced it was left out. */
   readonly client: ClientItem | undefined
+  /** This attempt began it. */
+  readonly isNew: boolean
 }
 
 function upstreamItem(json: JsonObject, client: ClientItem | undefined): UpstreamItem {
   const item = objectOr(json['item'])
   const [id, callId, type] = [stringOr(item['id']), stringOr(item['call_id']), stringOr(item['type'])]
-  return { id, callId, type, index: json['output_index'], client }
+  return { id, callId, type, index: json['output_index'], client, isNew: false }
 }
 
 /** Whether the event has these values already. `for … in` does not build a list for each of a hundred thousand events. */

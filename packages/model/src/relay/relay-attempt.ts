@@ -62,6 +62,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   #flushed = 0
   #end: AttemptEnd | undefined
   #isWhole = false
+  /** The answer is complete, but what was held back of it does not fit what the client holds. */
+  #misfit: Fault | undefined
   #kind: FrameKind = 'lifecycle'
   #texts: readonly Segment[] = NO_TEXTS
   #isPartial = false
@@ -142,14 +144,11 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   finishedBy(frames: readonly SseFrame[]): Fault | undefined {
-    try {
+    const fault = faultOf(() => {
       for (const frame of frames) this.frame(frame)
       this.flush()
-      return this.#isWhole ? undefined : incompleteRest()
-    } catch (thrown) {
-      if (isFault(thrown)) return thrown
-      throw thrown
-    }
+    })
+    return fault ?? (this.#isWhole ? undefined : incompleteRest())
   }
 
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
@@ -291,7 +290,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     // A filtered answer is final, and the client gets it as its API reports it.
     if (!verdict.complete && verdict.fault.category !== 'model_content_filtered') throw verdict.fault
     this.#isWhole = true
-    client.release()
+    this.#misfit = faultOf(() => client.release())
+    if (this.#misfit !== undefined) throw this.#misfit
   }
 
   #judgeEnd(end: AttemptEnd): Fault | undefined {
@@ -302,23 +302,17 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     }
     if (end.fault !== undefined && options.signal.aborted) return end.fault
     if (end.fault === undefined) this.#decoder.close?.()
-    if (this.#dialect.proof === 'body_end' && this.#answer.ended) return this.#faultOf(() => this.#prove())
-    if (this.#isWhole) return undefined
+    if (this.#dialect.proof === 'body_end' && this.#answer.ended) return faultOf(() => this.#proveAtEnd())
+    if (this.#isWhole) return this.#misfit
     const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { broken: end.fault, emptyBefore })
     if (!verdict.complete) return afterServerTool(verdict.fault, this.#answer)
     if (this.#with.gate.close() === undefined) return this.#divergence()
     return undefined // with a lenient profile, the end of the stream is enough
   }
 
-  #faultOf(work: () => void): Fault | undefined {
-    try {
-      if (!this.#with.gate.isOpen) this.#closeGate()
-      work()
-      return undefined
-    } catch (thrown) {
-      if (isFault(thrown)) return thrown
-      throw thrown
-    }
+  #proveAtEnd(): void {
+    if (!this.#with.gate.isOpen) this.#closeGate()
+    this.#prove()
   }
 
   get #answer(): ReadAnswer {
@@ -339,6 +333,17 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
       phase: 'stream',
       errorRaw: 'the answer was asked for again and did not start with what had been sent already',
     })
+  }
+}
+
+/** The fault that this throws, if it does. */
+function faultOf(work: () => void): Fault | undefined {
+  try {
+    work()
+    return undefined
+  } catch (thrown) {
+    if (isFault(thrown)) return thrown
+    throw thrown
   }
 }
 
