@@ -5,11 +5,11 @@ import fc from 'fast-check'
 import { cardLines, cardMarkdown, cardSvg } from '../src/fold/card.ts'
 import { fold } from '../src/fold/fold.ts'
 import { stepsWith } from '../src/fold/search.ts'
-import { answerIn, emptyFold, type SessionFold, survivedIn, type TurnView } from '../src/fold/view.ts'
+import { answerIn, attemptsIn, emptyFold, type SessionFold, survivedIn, type TurnView } from '../src/fold/view.ts'
 import { axisOf, ticksOf } from '../src/thread/axis.ts'
 import { groupsOf } from '../src/thread/lanes.ts'
 import { segmentsOf } from '../src/thread/segments.ts'
-import { WORDS } from '../src/thread/words.ts'
+import { callLine, WORDS } from '../src/thread/words.ts'
 import { type Event, Journal } from './kit/journal.ts'
 
 const START = Date.parse('2026-11-16T08:00:00.000Z')
@@ -190,6 +190,44 @@ test('a daemon killed during a wait changes nothing about the wait: the turn sti
   assert.deepEqual([killed.state, killed.wait?.until], ['retrying', START + 60_000])
   const late = onlyTurn(waiting.wait(90_000).add('taken-over', { epoch: 3 }).events)
   assert.deepEqual([late.state, late.wait], ['running', null])
+})
+
+test('an attempt that failed before its first word stays: parked, cancelled or failed, it is counted and drawn', () => {
+  const asked = (): Journal =>
+    new Journal('s1', START).turn('t1', 'go').step().retry('model_overloaded', '503', 100).wait(130)
+  const parked = asked()
+  const fault = parked.fault('model_overloaded', '503 again')
+  const ends: readonly (readonly [readonly Event[], readonly string[]])[] = [
+    [parked.add('parked', { fault, resumeAt: null }).events, ['failed', 'failed']],
+    [asked().fail('cancelled', 'cancelled by the user').events, ['failed', 'cut']],
+    [asked().fail('model_bad_request', '400').events, ['failed', 'cut']],
+    [asked().wait(-80).fail('cancelled', 'during the wait').events, ['failed']],
+  ]
+  for (const [events, states] of ends) {
+    const turn = onlyTurn(events)
+    assert.deepEqual(
+      turn.steps[0]?.attempts.map(({ state }) => state),
+      states,
+    )
+    assert.equal(attemptsIn(turn), states.length)
+    const [step] = turn.steps
+    assert.ok(step !== undefined)
+    const drawn = new Set(segmentsOf(step, turn, START + 1_000, WORDS).map(({ attempt }) => attempt))
+    assert.equal([...drawn].filter((n) => n !== null).length, states.length)
+  }
+  assert.equal(onlyTurn(parked.events).steps[0]?.attempts[1]?.fault?.errorRaw, '503 again')
+})
+
+test('a call of somebody else’s tool is said with everything that it was given, whatever the names', () => {
+  const journal = new Journal('s1', START).turn('t1', 'go').step()
+  const line = (tool: string, given: Readonly<Record<string, unknown>>): string => {
+    const call = onlyTurn(journal.call(tool, given).events).steps[0]?.calls.at(-1)
+    assert.ok(call !== undefined)
+    return callLine(call)
+  }
+  assert.equal(line('mcp__disk__clean', { path: 'README.md', all: true }), '{"path":"README.md","all":true}')
+  assert.equal(line('write', { path: 'README.md', content: 'shown below' }), 'README.md')
+  assert.equal(line('bash', { command: 'ls', path: 'x' }), 'ls')
 })
 
 test('a wait is over with the first word of the next attempt, even if the page’s clock lags behind', () => {

@@ -3,7 +3,7 @@ import type { SessionEventOf, Usage } from '@breakfall/wire'
 import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
 import type { Numbered } from './events.ts'
 import { attemptOf, closeOpen, latestStep, stepOf } from './rows.ts'
-import type { Call, TurnView, Wait } from './view.ts'
+import type { Attempt, Call, TurnView, Wait } from './view.ts'
 
 export function running(turn: TurnView): void {
   endWait(turn, null)
@@ -174,13 +174,17 @@ export function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: numb
   turn.park = park
   turn.state = 'parked'
   const counts = event.fault.category !== 'shutting_down' && event.because !== 'steps_spent'
-  const failed = step.attempts.findLast(({ state }) => state === 'running' || state === 'cut')
+  const failed = step.attempts.findLast((one) => one.state === 'running' || one.state === 'cut' || hasBegun(one, at))
   if (failed !== undefined && counts) {
     failed.state = 'failed'
     failed.fault = event.fault
   }
   if (counts) scar(turn, event.seq, 'park', step.n, event.fault.category)
 }
+
+/** Its wait is over, so it was asked, though nothing of an answer was heard. */
+const hasBegun = ({ state, spans }: Attempt, at: number): boolean =>
+  state === 'waiting' && (spans[0]?.from ?? at + 1) <= at
 
 export function resumed(turn: TurnView, event: SessionEventOf<'resumed'>, at: number): void {
   if (turn.park !== null) {
@@ -241,7 +245,7 @@ export function ended(turn: TurnView, at: number): void {
   if (step === undefined) return
   step.rev += 1
   for (const attempt of step.attempts.splice(0)) {
-    if (attempt.state === 'running') attempt.state = turn.state === 'finished' ? 'done' : 'cut'
+    if (attempt.state === 'running' || hasBegun(attempt, at)) attempt.state = turn.state === 'finished' ? 'done' : 'cut'
     if (attempt.state !== 'waiting') step.attempts.push(attempt)
   }
 }

@@ -4,6 +4,7 @@
  */
 import { type ApiRequest, ClientCore, isFault, jsonOrText, reportedFault, sleep } from '@breakfall/client/internal'
 import { clock } from '../clock.ts'
+import { revealed } from '../text/reveal.ts'
 import { isJson, type Json } from './shapes.ts'
 
 export type Call = Partial<Pick<ApiRequest, 'method' | 'body' | 'signal'>>
@@ -29,7 +30,7 @@ export function useToken(token: string): void {
 /** The JSON of a path that the client has no call for. What uses it checks its fields. */
 export async function json(path: string, call: Call = {}): Promise<Json> {
   const { text } = await daemon.ask({ method: 'GET', path, ...call })
-  const value = text === '' ? {} : jsonOrText(text)
+  const value = text === '' ? {} : revealed(jsonOrText(text))
   if (isJson(value)) return value
   throw reportedFault('other', { boundary: 'daemon', error: `The daemon's answer to ${path} is not JSON.` })
 }

@@ -13,6 +13,7 @@ import { FOREVER, faultInReport, isFault, type ReportedFault, reportedFault } fr
 import { WS_PROTOCOL, WS_TOKEN_PREFIX } from '@breakfall/wire/browser'
 import { clock } from '../clock.ts'
 import { daemon } from './api.ts'
+import { revealed } from '../text/reveal.ts'
 import { isJson, isText, type Json } from './shapes.ts'
 
 export type LinkState = {
@@ -180,7 +181,7 @@ async function refusal(woken: AbortSignal): Promise<void> {
 
 function parsed(data: string): Json | null {
   try {
-    const value: unknown = JSON.parse(data)
+    const value = revealed(JSON.parse(data))
     return isJson(value) ? value : null
   } catch {
     return null // not from our daemon

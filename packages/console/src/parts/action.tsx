@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useRef, useState } from 'preact/hooks'
 import { link } from '../link/connection.ts'
-import { reveal } from '../text/reveal.ts'
+import { reveal, sentenceOf } from '../text/reveal.ts'
 import { announce } from './announcer.tsx'
 
 /** The last thing that an action reported, per subject: shown next to its buttons until the next press. */
@@ -29,7 +29,7 @@ export async function act(key: string, subject: string, run: () => Promise<strin
     const done = await run()
     if (done !== undefined) report(subject, done)
   } catch (error) {
-    report(subject, error instanceof Error ? error.message : String(error))
+    report(subject, sentenceOf(error))
   } finally {
     pending.value = new Set([...pending.peek()].filter((one) => one !== key))
   }

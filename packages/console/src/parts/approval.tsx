@@ -3,7 +3,6 @@ import type { VNode } from 'preact'
 import type { Call } from '../fold/view.ts'
 import { approve } from '@breakfall/client/internal'
 import { daemon } from '../link/api.ts'
-import { reveal } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { Countdown } from './basics.tsx'
 
@@ -34,13 +33,13 @@ export function Approval({ approval, callId, turnId, isReadOnly }: ApprovalProps
     return (
       <p class="more">
         {DECIDED[approval.decision] ?? approval.decision}
-        {approval.reason === '' ? null : <span class="isolate"> Reason: {reveal(approval.reason)}</span>}
+        {approval.reason === '' ? null : <span class="isolate"> Reason: {approval.reason}</span>}
       </p>
     )
   return (
     <div class="more approval" role="group" aria-label="This call waits for your approval">
       <p>
-        <strong>Waits for you:</strong> <span>{reveal(approval.why).replace(/\.$/, '')}.</span>{' '}
+        <strong>Waits for you:</strong> <span>{approval.why.replace(/\.$/, '')}.</span>{' '}
         {approval.expiresAt === null ? null : (
           <span class="muted">
             Expires in <Countdown until={Date.parse(approval.expiresAt)} />.

@@ -35,7 +35,10 @@ export function AttemptView({ attempt, isLast, onPick }: AttemptProps): VNode {
   )
 }
 
-export function ParkScar({ park, onPick }: { readonly park: Park; readonly onPick: () => void }): VNode {
+type ParkProps = { readonly park: Park; readonly isSaid: boolean; readonly onPick: () => void }
+
+/** `isSaid`: the attempt above it already says why. */
+export function ParkScar({ park, isSaid, onPick }: ParkProps): VNode {
   const isOpen = park.endedAt === null
   const needs = park.fault.class === 'needs_action'
   return (
@@ -47,9 +50,10 @@ export function ParkScar({ park, onPick }: { readonly park: Park; readonly onPic
     >
       <div class="scar-head">
         <button type="button" class="button-row" onClick={onPick}>
-          {isOpen ? 'Parked' : `Parked for ${length((park.endedAt ?? park.at) - park.at)}`}: {faultTitle(park.fault)}
+          {isOpen ? 'Parked' : `Parked for ${length((park.endedAt ?? park.at) - park.at)}`}
+          {isSaid ? '' : `: ${faultTitle(park.fault)}`}
         </button>
-        <code>{park.fault.category}</code>
+        {isSaid ? null : <code>{park.fault.category}</code>}
       </div>
       {park.because === 'approval_needed' ? null : (
         <p class="muted">{park.fault.message?.advice ?? happened(park.fault)}</p>

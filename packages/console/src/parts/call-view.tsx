@@ -60,11 +60,11 @@ function Shown({ call, sessionId, turnId, isReadOnly, onPick }: CallProps): VNod
       {call.lookups.length === 0 ? null : <Lookups lookups={call.lookups} isOver={call.outcome !== 'running'} />}
       <Body call={call} />
       {call.outcome === 'unknown' ? (
-        <p class="more">It cannot be known whether this ran: {reveal(call.result)} The model was given this answer.</p>
+        <p class="more">It cannot be known whether this ran: {reveal(call.result)} The model was told.</p>
       ) : null}
       {call.exit?.diagnostics.map((diagnostic, index) => (
         <p class="more" key={index}>
-          <strong>{reveal(diagnostic.message)}</strong> {reveal(diagnostic.advice)}
+          <strong>{diagnostic.message}</strong> {diagnostic.advice}
         </p>
       ))}
       {isCut(call) && call.execId !== null && !isReadOnly ? (

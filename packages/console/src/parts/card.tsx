@@ -88,14 +88,14 @@ export function LastExit({ exit }: { readonly exit: Json | null }): VNode | null
   return (
     <div class="notice tone-retrying">
       <div>
-        <strong>Last exit: {reveal(textOf(exit['headline'])) || how}</strong>{' '}
+        <strong>Last exit: {textOf(exit['headline']) || how}</strong>{' '}
         <span class="muted">
           {how}
           {isNumber(exit['uptimeMs']) ? ` after ${length(exit['uptimeMs'])}` : ''}
         </span>
         {diagnoses.map((one, index) => (
           <p key={index}>
-            {reveal(textOf(one['message']))} <span class="muted">{reveal(textOf(one['advice']))}</span>
+            {textOf(one['message'])} <span class="muted">{textOf(one['advice'])}</span>
           </p>
         ))}
         {tail.length === 0 ? null : (

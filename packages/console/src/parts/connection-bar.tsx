@@ -6,7 +6,6 @@ import { link } from '../link/connection.ts'
 import { type Restarted, restarted } from '../link/fleet.ts'
 import { clock } from '../clock.ts'
 import { clockTime, counted } from '../text/format.ts'
-import { reveal } from '../text/reveal.ts'
 import { announce } from './announcer.tsx'
 import { isUtc } from './basics.tsx'
 
@@ -21,7 +20,7 @@ export function ConnectionBar(): VNode | null {
     state.kind === 'silent'
       ? 'The daemon is not answering. It is still connected; the page goes live again as soon as it answers.'
       : state.kind === 'lost' && isLate
-        ? `Connection lost at ${clockTime(state.since, isUtc.value)}. Reconnecting… Nothing is lost.`
+        ? `Connection lost at ${clockTime(state.since, isUtc.value)}. Nothing is lost.`
         : null
   const backText = back === null ? null : saidBack(back)
   useEffect(() => {
@@ -53,8 +52,7 @@ export function ConnectionBar(): VNode | null {
 // ---- details ----
 
 function saidBack({ at, turns, fleet }: Restarted): string {
-  if (fleet !== null)
-    return `This page is connected to ${reveal(fleet)} now. Turns continue at any daemon of the fleet.`
+  if (fleet !== null) return `This page is connected to ${fleet} now. Turns continue at any daemon of the fleet.`
   const when = at === '' ? '' : ` at ${clockTime(Date.parse(at), isUtc.value)}`
   const what =
     turns === 0

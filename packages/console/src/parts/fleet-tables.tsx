@@ -1,7 +1,6 @@
 /** The daemons that share the store, and the runners that they share. Nothing, if this daemon works alone. */
 import type { ComponentChildren, VNode } from 'preact'
 import { isText, type Json, jsonOf, numberOf, textOf } from '../link/shapes.ts'
-import { reveal } from '../text/reveal.ts'
 import { Ago } from './basics.tsx'
 
 type FleetProps = { readonly daemons: readonly Json[]; readonly runners: readonly Json[]; readonly bootId: string }
@@ -15,13 +14,13 @@ export function FleetTables({ daemons, runners, bootId }: FleetProps): VNode {
         rows={daemons}
         cells={(row) => [
           <>
-            {reveal(textOf(row['name'])) || textOf(row['bootId'])}{' '}
+            {textOf(row['name']) || textOf(row['bootId'])}{' '}
             {row['bootId'] === bootId ? <span class="chip">serves this page</span> : null}
           </>,
           <MemberState state={textOf(row['state'])} />,
           numberOf(row['held']),
           textOf(row['version']),
-          reveal(textOf(row['url'])),
+          textOf(row['url']),
           <Ago at={textOf(row['startedAt'])} />,
         ]}
       />
@@ -34,7 +33,7 @@ export function FleetTables({ daemons, runners, bootId }: FleetProps): VNode {
           <MemberState state={textOf(row['state'])} />,
           `${numberOf(row['boxes'])} of ${numberOf(row['capacity'])}`,
           isText(row['isolation']) ? row['isolation'] : textOf(jsonOf(row['isolation'])['level']),
-          reveal(textOf(row['url'])),
+          textOf(row['url']),
           <Ago at={textOf(row['lastSeen'])} />,
         ]}
       />

@@ -164,7 +164,7 @@ function FaultDetails({
       </pre>
       {fault.diagnostics.map((one, index) => (
         <p key={index}>
-          <span class="chip">{one.rank}</span> {reveal(one.message)} <span class="muted">{reveal(one.advice)}</span>
+          <span class="chip">{one.rank}</span> {one.message} <span class="muted">{one.advice}</span>
         </p>
       ))}
       <List

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { json } from '../link/api.ts'
 import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, textOf } from '../link/shapes.ts'
 import { counted } from '../text/format.ts'
-import { oneLine, reveal } from '../text/reveal.ts'
+import { oneLine } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { Ago } from './basics.tsx'
 import { Facts, State } from './card.tsx'
@@ -19,13 +19,13 @@ export function McpCard({ server, reload }: McpProps): VNode {
   const [isOpen, setOpen] = useState(false)
   return (
     <>
-      <State name={`MCP server ${reveal(name)}`} state={state} isGood={state === 'ready'} />
+      <State name={`MCP server ${name}`} state={state} isGood={state === 'ready'} />
       <Facts
         rows={[
           ['tools', isNumber(server['tools']) ? String(server['tools']) : ''],
           ['since', <Ago at={textOf(server['since'])} />],
           ['protocol', textOf(server['era'])],
-          ['because', state === 'ready' ? '' : reveal(textOf(server['error']))],
+          ['because', state === 'ready' ? '' : textOf(server['error'])],
         ]}
       />
       <Exit exit={jsonOrNull(server['lastExit'])} />
@@ -59,7 +59,7 @@ function Exit({ exit }: { readonly exit: Json | null }): VNode | null {
   return (
     <div class="notice tone-retrying">
       <div>
-        <strong>Last exit: {reveal(textOf(exit['error'])) || how}</strong> <span class="muted">{how}</span>
+        <strong>Last exit: {textOf(exit['error']) || how}</strong> <span class="muted">{how}</span>
       </div>
     </div>
   )
@@ -76,14 +76,14 @@ function Detail({ path }: { readonly path: string }): VNode {
       <ul class="tools">
         {offered.map((tool) => (
           <li key={textOf(tool['name'])}>
-            <code>{reveal(textOf(tool['tool']))}</code>{' '}
+            <code>{textOf(tool['tool'])}</code>{' '}
             {tool['readOnly'] === true && tool['trusted'] === true ? null : <span class="chip">asks first</span>}{' '}
             <span class="muted">{oneLine(textOf(tool['description']), 160)}</span>
           </li>
         ))}
         {refused.map((tool) => (
           <li key={`refused ${textOf(tool['tool'])}`}>
-            <code>{reveal(textOf(tool['tool']))}</code> is not offered: {reveal(textOf(tool['because']))}
+            <code>{textOf(tool['tool'])}</code> is not offered: {textOf(tool['because'])}
           </li>
         ))}
       </ul>

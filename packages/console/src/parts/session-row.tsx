@@ -4,7 +4,7 @@ import type { ComponentChildren, VNode } from 'preact'
 import { clock } from '../clock.ts'
 import { sessionLink } from '../route.ts'
 import { type StateName, STATES, titleOf } from '../state.ts'
-import { oneLine, reveal } from '../text/reveal.ts'
+import { oneLine } from '../text/reveal.ts'
 import { counted, leftOf } from '../text/format.ts'
 import { Action, outcomes, type Question } from './action.tsx'
 import { Ago, Badge, Boundary, In, titleOfCategory } from './basics.tsx'
@@ -40,8 +40,8 @@ function Row({ session, state }: RowProps): VNode {
         {turn === null ? null : <span class="num">{isOver ? counted(turn.steps, 'step') : `step ${turn.steps}`}</span>}
         {(turn?.faultsSurvived ?? 0) > 0 ? <span class="num">survived {turn?.faultsSurvived}</span> : null}
         {turn === null ? null : <MiniThread marks={turn.marks} />}
-        <span>{reveal(session.model)}</span>
-        {session.owner == null ? null : <span class="isolate">at {reveal(session.owner.name)}</span>}
+        <span>{session.model}</span>
+        {session.owner == null ? null : <span class="isolate">at {session.owner.name}</span>}
         {session.workspace == null ? null : <span class="isolate">{shortPath(session.workspace)}</span>}
         <span>
           <Ago at={turn?.endedAt ?? turn?.startedAt ?? session.updatedAt ?? session.createdAt} />
@@ -72,7 +72,7 @@ function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChild
     return (
       <span class="why">
         It cannot be known whether {turn.unknownOutcomes === 1 ? 'a command' : `${turn.unknownOutcomes} commands`} ran;
-        the model was given that answer
+        the model was told
       </span>
     )
   if (turn.retry !== null)
@@ -155,6 +155,6 @@ function askedWait({ retry }: NonNullable<Session['turn']>): Question | undefine
 }
 
 const shortPath = (path: string): string => {
-  const parts = reveal(path).split('/')
-  return parts.length <= 3 ? reveal(path) : `…/${parts.slice(-2).join('/')}`
+  const parts = path.split('/')
+  return parts.length <= 3 ? path : `…/${parts.slice(-2).join('/')}`
 }

@@ -48,10 +48,7 @@ export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): V
         ) : (
           <>
             <Badge state="abandoned" word={`LAST SEEN ${STATES[state].word.toUpperCase()}`} />
-            <span>
-              at {clockTime(away, isUtc.value)}. No daemon answers. Nothing is lost: it continues from its last safe
-              point.
-            </span>
+            <span>at {clockTime(away, isUtc.value)}. It continues from its last safe point once a daemon answers.</span>
           </>
         )}
       </div>
@@ -180,9 +177,7 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
     else parts.push(<span>{turn.state === 'queued' ? 'waits for the turn before it' : 'answering'}</span>)
   }
   if (state === 'unknown')
-    parts.push(
-      <span class="muted">It cannot be known whether {commands(turn)} ran; the model was given that answer.</span>,
-    )
+    parts.push(<span class="muted">It cannot be known whether {commands(turn)} ran; the model was told.</span>)
   return parts.map((part, index) => <span key={index}>{part}</span>)
 }
 

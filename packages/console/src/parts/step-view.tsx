@@ -81,7 +81,14 @@ function inOrder({ step, rev, sessionId, turnId, isReadOnly, onPick }: StepProps
     })),
     ...step.parks.map((park) => ({
       at: park.at,
-      node: <ParkScar key={park.seq} park={park} onPick={() => onPick({ step: step.n, seq: park.seq })} />,
+      node: (
+        <ParkScar
+          key={park.seq}
+          park={park}
+          isSaid={step.attempts.some(({ fault }) => fault === park.fault)}
+          onPick={() => onPick({ step: step.n, seq: park.seq })}
+        />
+      ),
     })),
     ...step.notes.map((note) => ({ at: note.at, node: <NoteLine key={`note-${note.seq}`} note={note} /> })),
   ]

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { json, statusOf } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import type { Json } from '../link/shapes.ts'
+import { sentenceOf } from '../text/reveal.ts'
 
 export type Loaded = {
   readonly data: Json | null
@@ -27,7 +28,7 @@ export function useJson(path: string, everyMs = 0): Loaded {
       },
       (error: unknown) => {
         if (over.signal.aborted) return
-        setProblem(error instanceof Error ? error.message : String(error))
+        setProblem(sentenceOf(error))
         setMissing(statusOf(error) === 404)
       },
     )

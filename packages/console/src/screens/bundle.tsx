@@ -7,7 +7,7 @@ import { fold } from '../fold/fold.ts'
 import { emptyFold, type SessionFold } from '../fold/view.ts'
 import { isJson, isSession } from '../link/shapes.ts'
 import { announce } from '../parts/announcer.tsx'
-import { reveal } from '../text/reveal.ts'
+import { reveal, revealed } from '../text/reveal.ts'
 import { TurnScreen } from './turn.tsx'
 
 type Bundle = {
@@ -80,17 +80,15 @@ export function BundleScreen(): VNode {
         }}
       >
         <p>
-          Drop a session that was exported here or with <code>breakfall export</code>. It is read in this page and sent
-          nowhere.
+          Drop an exported session here: a file from <code>breakfall export</code> or from the export button. It stays
+          in this page.
         </p>
-        <label>
-          Choose a file{' '}
-          <input
-            type="file"
-            accept=".ndjson,.jsonl,.json,.txt"
-            onChange={(event) => void take(event.currentTarget.files?.[0])}
-          />
-        </label>
+        <input
+          type="file"
+          aria-label="Choose a file"
+          accept=".ndjson,.jsonl,.json,.txt"
+          onChange={(event) => void take(event.currentTarget.files?.[0])}
+        />
         {problem === '' ? null : <p role="status">{problem}</p>}
       </div>
     </div>
@@ -99,7 +97,7 @@ export function BundleScreen(): VNode {
 
 function parsed(line: string): unknown {
   try {
-    return JSON.parse(line)
+    return revealed(JSON.parse(line))
   } catch {
     return null // counted by the caller
   }

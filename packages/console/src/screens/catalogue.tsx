@@ -96,7 +96,7 @@ function Page({ category }: { readonly category: string }): VNode {
         <a href="#/faults/catalogue">← Catalogue</a>
         <h1>{titleOfCategory(category)}</h1>
         <code>{category}</code>
-        <span class="muted">seen here {counted(seen, 'time')}</span>
+        <span class="muted">{seen === 0 ? 'not seen here' : `seen here ${counted(seen, 'time')}`}</span>
       </div>
       {problem === '' ? null : <p role="status">{problem}</p>}
       {data === null ? null : (
@@ -111,7 +111,7 @@ function Page({ category }: { readonly category: string }): VNode {
             )}
           </div>
           <h2>What it means</h2>
-          <Markdown text={textOf(data['page']).replace(/^# .*\n+/, '')} />
+          <Markdown text={textOf(data['page']).replace(/^# [^]*?\n## What it means\n+/, '')} />
         </>
       )}
     </div>

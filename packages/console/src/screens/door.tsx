@@ -16,7 +16,7 @@ export function DoorScreen(): VNode {
       </span>
       <h1>Open the console</h1>
       <p>
-        Run <code>breakfall open</code> on the machine of the daemon. It opens this page with a link that works once. Or
+        Run <code>breakfall open</code> on the daemon's machine. It opens this page with a link that works once. Or
         paste the token from the daemon's token file, which <code>breakfall up</code> prints.
       </p>
       <form

@@ -8,7 +8,7 @@ import { useJson } from '../parts/use-json.ts'
 import { faultLink, sessionLink } from '../route.ts'
 import { More, useMore } from '../parts/more.tsx'
 import { counted, number } from '../text/format.ts'
-import { oneLine, reveal } from '../text/reveal.ts'
+import { oneLine } from '../text/reveal.ts'
 
 const CLASSES = ['transient', 'throttled', 'needs_action', 'invalid', 'internal', 'unknown_outcome'] as const
 const SINCE = [
@@ -88,19 +88,22 @@ function Groups(): VNode {
   )
 }
 
-function Group({ group }: { readonly group: Json }): VNode {
+/** `isPage`: on its own page, whose head has the title and the category. */
+function Group({ group, isPage = false }: { readonly group: Json; readonly isPage?: boolean }): VNode {
   const sample = jsonOf(group['sample'])
   const category = textOf(group['category'])
   const n = (name: string): number => numberOf(group[name])
   const split = (['survived', 'parked', 'open', 'ended'] as const).filter((name) => n(name) > 0)
   return (
     <li class="group" data-fingerprint={textOf(group['fingerprint'])}>
-      <h2>
-        <a href={faultLink(textOf(group['fingerprint']))}>{textOf(group['title']) || titleOfCategory(category)}</a>
-      </h2>
+      {isPage ? null : (
+        <h2>
+          <a href={faultLink(textOf(group['fingerprint']))}>{textOf(group['title']) || titleOfCategory(category)}</a>
+        </h2>
+      )}
       <p class="raw-line">{oneLine(textOf(sample['errorRaw']), 200)}</p>
       <div class="facts">
-        <code>{reveal(category)}</code>
+        {isPage ? null : <code>{category}</code>}
         <span>{[textOf(group['boundary']), textOf(group['phase'])].filter(Boolean).join(', ')}</span>
         <span>in {counted(n('sessions'), 'session')}</span>
         {split.map((name) => (
@@ -182,7 +185,7 @@ function Occurrences({ fingerprint }: { readonly fingerprint: string }): VNode {
       )}
       {category === '' ? null : (
         <ol class="groups">
-          <Group group={group} />
+          <Group group={group} isPage />
         </ol>
       )}
       <div class="scroll-x" tabIndex={0} role="region" aria-label="Occurrences">

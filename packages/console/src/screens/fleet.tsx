@@ -13,6 +13,7 @@ import { StartPanel } from '../parts/start-panel.tsx'
 import { fleetLink, type Route } from '../route.ts'
 import { FILTERS, sectionOf, SECTIONS, stateOf } from '../state.ts'
 import { counted, number } from '../text/format.ts'
+import { sentenceOf } from '../text/reveal.ts'
 
 type FleetRoute = Extract<Route, { screen: 'fleet' }>
 
@@ -186,7 +187,7 @@ function Found({
       setPage((known) => pageAfter(known, cursor, fresh))
       setProblem('')
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(sentenceOf(error))
     }
   }
   useEffect(

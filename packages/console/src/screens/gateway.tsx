@@ -85,7 +85,7 @@ function Streams({ streams }: { readonly streams: readonly Json[] }): VNode {
             const category = textOf(stream['lastFault'])
             return (
               <tr key={textOf(stream['requestId']) || index}>
-                <td>{reveal(textOf(stream['model']))}</td>
+                <td>{textOf(stream['model'])}</td>
                 <td data-label="state">{textOf(stream['state'])}</td>
                 <td class="num" data-label="attempt">
                   {isNumber(stream['attempt']) ? stream['attempt'] : ''}
@@ -115,7 +115,7 @@ function Upstreams({ upstreams }: { readonly upstreams: readonly Json[] }): VNod
           {upstream['isHealthy'] === true
             ? 'healthy'
             : `away after ${counted(numberOf(upstream['failuresInARow']), 'failure')} in a row`}
-          {isText(upstream['lastFault']) ? `; last: ${titleOfCategory(upstream['lastFault'])}` : ''}
+          {isText(upstream['lastFault']) ? `; last fault: ${titleOfCategory(upstream['lastFault'])}` : ''}
         </li>
       ))}
     </ul>

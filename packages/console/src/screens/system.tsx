@@ -8,7 +8,7 @@ import { Facts, LastExit, Part, Path, type Row, State } from '../parts/card.tsx'
 import { FleetTables, shortId } from '../parts/fleet-tables.tsx'
 import { McpCard } from '../parts/mcp-card.tsx'
 import { useJson } from '../parts/use-json.ts'
-import { bytes, counted } from '../text/format.ts'
+import { bytes } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
 export function SystemScreen(): VNode {
@@ -83,10 +83,10 @@ function Daemon({ data, name }: { readonly data: Json; readonly name: string }):
       <State name="Daemon" state={isFull ? 'disk full: turns are parked' : 'running'} isGood={!isFull} />
       <Facts
         rows={[
-          ['name', reveal(name)],
+          ['name', name],
           ['version', textOf(data['version'])],
           ['started', <Ago at={textOf(data['startedAt'])} />],
-          ['turns', `${counted(numberOf(turns['driven']), 'turn')} running, ${numberOf(turns['parked'])} parked`],
+          ['turns', `${numberOf(turns['driven'])} running, ${numberOf(turns['parked'])} parked`],
           ['journal', isNumber(journal['bytes']) ? bytes(journal['bytes']) : ''],
           ['room on disk', isNumber(journal['freeBytes']) ? bytes(journal['freeBytes']) : ''],
           ['damaged journals', quarantined === 0 ? '' : String(quarantined)],
@@ -140,13 +140,13 @@ function Model({ model }: { readonly model: Json }): VNode {
       />
       <Facts
         rows={[
-          ['model', reveal(textOf(model['name']))],
-          ['address', reveal(textOf(model['baseUrl']))],
+          ['model', textOf(model['name'])],
+          ['address', textOf(model['baseUrl'])],
           ['profile', textOf(model['profile'])],
           [
             'fallbacks',
             listOf(model['fallbacks'])
-              .map((one) => reveal(textOf(jsonOf(one)['name'])))
+              .map((one) => textOf(jsonOf(one)['name']))
               .join(' → '),
           ],
           ...(serve === null ? [] : childRows(serve)),
@@ -161,7 +161,7 @@ const childRows = (child: Json): readonly Row[] => [
   ['process', isNumber(child['pid']) ? `pid ${child['pid']}` : ''],
   ['failures in a row', isNumber(child['attempt']) && child['attempt'] > 0 ? String(child['attempt']) : ''],
   ['starts again in', isText(child['until']) ? <Countdown until={Date.parse(child['until'])} /> : ''],
-  ['because', reveal(textOf(child['reason']))],
+  ['because', textOf(child['reason'])],
   ['says', <span class="mono">{oneLine(textOf(child['line']), 200)}</span>],
 ]
 
@@ -202,7 +202,7 @@ function Boxes({
                 <code>{shortId(textOf(box['id']))}</code>
               </td>
               <td data-label="state">{textOf(box['state'])}</td>
-              <td class="isolate">{reveal(textOf(jsonOf(box['workspace'])['path']))}</td>
+              <td class="isolate">{textOf(jsonOf(box['workspace'])['path'])}</td>
               <td data-label="isolation">{textOf(jsonOf(box['isolation'])['level'])}</td>
               {isFleet ? (
                 <td data-label="runner">

@@ -17,7 +17,7 @@ import { ThreadPane } from '../parts/thread-pane.tsx'
 import { type Route, replaceRoute, sessionLink } from '../route.ts'
 import { searchText } from '../search-box.ts'
 import { stateOfTurn, STATES, titleOf } from '../state.ts'
-import { oneLine, reveal } from '../text/reveal.ts'
+import { oneLine } from '../text/reveal.ts'
 import type { Group } from '../thread/lanes.ts'
 
 export type SessionRoute = Extract<Route, { screen: 'session' }>
@@ -91,8 +91,8 @@ export function TurnScreen({
         <div class="turn-title">
           <a href="#/">← Fleet</a>
           <h1 class="isolate">{oneLine(session === undefined ? turn.prompt : titleOf(session), 120)}</h1>
-          <span class="chip">{reveal(turn.model ?? session?.model ?? '')}</span>
-          {session?.workspace == null ? null : <span class="chip">{reveal(session.workspace)}</span>}
+          <span class="chip">{turn.model ?? session?.model ?? ''}</span>
+          {session?.workspace == null ? null : <span class="chip">{session.workspace}</span>}
           <div class="turn-actions">
             {query === '' ? null : (
               <span class="muted" role="status">

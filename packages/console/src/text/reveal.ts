@@ -6,6 +6,21 @@ const HIDDEN =
 
 export const reveal = (text: string): string => text.replace(HIDDEN, mark)
 
+/** Whatever shows these takes care of them itself, or passes them on as they are. */
+const WHOLE = new Set(['text', 'prompt', 'arguments', 'errorRaw', 'page', 'tokenFile', 'workspaces'])
+
+/** The same value, with every name and sentence in it revealed: those come from models, servers and providers too. */
+export function revealed(value: unknown, name = ''): unknown {
+  if (WHOLE.has(name)) return value
+  if (typeof value === 'string') return reveal(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((one) => revealed(one))
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, revealed(one, key)]))
+}
+
+/** What went wrong, as the daemon or the browser says it. */
+export const sentenceOf = (error: unknown): string => reveal(error instanceof Error ? error.message : String(error))
+
 /** For text panes: line breaks and tabs are text, directions are isolated by CSS, the rest would be invisible. */
 export const printable = (text: string): string => text.replace(/(?![\t\n\r])\p{Cc}/gu, mark)
 

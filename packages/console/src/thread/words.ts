@@ -3,7 +3,7 @@ import { FAULTS, isFaultCategory } from '@breakfall/faults'
 import type { Call, Step, WireFault } from '../fold/view.ts'
 import { jsonOf, textOf } from '../link/shapes.ts'
 import { counted, length } from '../text/format.ts'
-import { oneLine, reveal } from '../text/reveal.ts'
+import { oneLine } from '../text/reveal.ts'
 import type { Words } from './segments.ts'
 
 export const happened = (fault: WireFault): string => fault.message?.happened ?? fault.error
@@ -25,12 +25,16 @@ export const RESUMED_BY: Readonly<Record<string, string>> = {
   restart: 'the daemon restarted',
 }
 
-/** What a call does, in one line. */
+/** What a call does, in one line. For a tool of somebody else that is everything it was given: a person may have to allow it. */
 export function callLine({ tool, arguments: given }: Call): string {
   const { command, path } = jsonOf(given)
   if (tool === 'bash') return textOf(command)
-  return textOf(path) || (Object.keys(given).length === 0 ? '' : JSON.stringify(given))
+  if (FILE_TOOLS.includes(tool)) return textOf(path)
+  return Object.keys(given).length === 0 ? '' : JSON.stringify(given)
 }
+
+/** The rest of what they were given is shown as a diff or as a text. */
+const FILE_TOOLS: readonly string[] = ['read', 'write', 'edit']
 
 /** The scars of a step in a few words, for the line under its lane. */
 export function laneNotes(step: Step): readonly string[] {
@@ -79,7 +83,7 @@ export const WORDS: Words = {
 }
 
 export const whoContinued = ({ daemon }: Step['takeovers'][number]): string =>
-  daemon === null ? 'it was killed and restarted' : `${reveal(daemon)} took it over`
+  daemon === null ? 'it was killed and restarted' : `${daemon} took it over`
 
 /** How a call ended. Unknown is neither good nor bad: its own glyph, its own sentence. */
 export const OUTCOMES = {

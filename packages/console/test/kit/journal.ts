@@ -180,6 +180,11 @@ export class Journal {
     return this.add('tool-result', { callId: `c${this.#calls}`, outcome, text, ...(code === null ? {} : { exit }) })
   }
 
+  /** The turn ends in a fault. */
+  fail(category: FaultCategory, errorRaw: string, more: Readonly<Record<string, unknown>> = {}): this {
+    return this.add('turn-error', { ...this.fault(category, errorRaw), ...more })
+  }
+
   end(text: string, faultsSurvived: number): this {
     return this.add('turn-end', { text, usage: USAGE(9_626, 812), steps: this.#step, faultsSurvived })
   }

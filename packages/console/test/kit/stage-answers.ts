@@ -1,4 +1,6 @@
 /** What the staged fleet answers besides sessions and events. */
+import { readFileSync } from 'node:fs'
+import { FAULTS } from '@breakfall/faults'
 import type { GatewaySnapshot } from '@breakfall/gateway'
 import { IDS } from './stage-ids.ts'
 
@@ -257,7 +259,7 @@ const groups = (now: number): readonly Json[] => [
     class: 'transient',
     boundary: 'model',
     phase: 'stream',
-    title: 'The model’s stream broke off',
+    title: FAULTS.model_stream_interrupted.title,
     sample: sample(now - 8_000, 'TypeError: terminated: read ECONNRESET'),
     count: 91,
     sessions: 4,
@@ -275,7 +277,7 @@ const groups = (now: number): readonly Json[] => [
     class: 'needs_action',
     boundary: 'model',
     phase: 'headers',
-    title: 'The provider rejected the API key',
+    title: FAULTS.model_auth_failed.title,
     sample: sample(now - 720_000, '401 invalid_api_key'),
     count: 1,
     sessions: 1,
@@ -293,7 +295,7 @@ const groups = (now: number): readonly Json[] => [
     class: 'unknown_outcome',
     boundary: 'runner',
     phase: null,
-    title: 'It is unknown whether the command ran',
+    title: FAULTS.exec_outcome_unknown.title,
     sample: sample(now - 200_000, 'the runner is gone and kept no record of the exec'),
     count: 1,
     sessions: 1,
@@ -339,9 +341,9 @@ const CATEGORY = {
   boundary: 'model',
   next: 'retry',
   http: 503,
-  title: 'The model is overloaded',
+  title: FAULTS.model_overloaded.title,
   docs: 'docs/faults/model_overloaded.md',
-  page: '# model_overloaded\n\nThe model server answered that it has no room for another request.\n\n## What Breakfall does\n\nIt waits and retries: attempts that cost nothing are bounded by `patienceMs`.\n\n| field | value |\n|---|---|\n| class | throttled |\n',
+  page: readFileSync(new URL('../../../../docs/faults/model_overloaded.md', import.meta.url), 'utf8'),
 }
 
 const ANSWERS: Readonly<Record<string, (now: number) => unknown>> = {

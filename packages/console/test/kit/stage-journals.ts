@@ -16,7 +16,6 @@ export function journalOf(key: keyof typeof IDS, now: number): Journal['events']
         .wait(40)
         .result('ok', 'export function parseDate(text: string) {\n  return new Date(text)\n}', null)
         .step()
-        .say('Dates without a zone are read as local time.')
         .wait(300)
         .add('parked', {
           fault: {
@@ -95,21 +94,19 @@ export function journalOf(key: keyof typeof IDS, now: number): Journal['events']
         .wait(950)
         .retry('model_overloaded', '503 no slot available', 1_900)
         .wait(2_000)
-        .add('turn-error', {
-          ...new Journal('', now).fault('model_overloaded', '503 no slot available'),
-          message: { happened: 'The model is overloaded. 6 attempts failed.', advice: 'Send the prompt again later.' },
-          stopped: 'attempts',
+        .fail('model_bad_request', '400 {"error":"tools are not supported"}', {
+          message: {
+            happened: 'The model provider rejected the request.',
+            advice: 'Use a model that can call tools, or start a session without tools.',
+          },
         }).events
     case 'cancelled':
       return new Journal(IDS.cancelled, now - 7_400_000)
         .turn('t1', 'Try another formatter')
         .step()
         .say('I look at the options.')
-        .add('turn-error', {
-          ...new Journal('', now).fault('cancelled', 'cancelled by the user'),
-          actor: 'user',
-          message: { happened: 'The turn was cancelled.' },
-        }).events
+        .fail('cancelled', 'cancelled by the user', { actor: 'user', message: { happened: 'The turn was cancelled.' } })
+        .events
     case 'abandoned':
     case 'quarantined':
     case 'queued':

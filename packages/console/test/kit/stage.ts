@@ -69,9 +69,8 @@ function fill(staged: StagedDaemon, now: number): void {
   const put = (key: keyof typeof IDS, title: string, state: string, turn: Json | null, more: Json = {}): void =>
     staged.put(row(IDS[key], title, state, turn, more), journalOf(key, now))
   put('needs', 'Fix the date parser', 'parked', {
-    steps: 4,
-    marks: '---x-p',
-    faultsSurvived: 1,
+    steps: 2,
+    marks: '--p',
     fault: fault(
       'model_auth_failed',
       'needs_action',
@@ -87,10 +86,9 @@ function fill(staged: StagedDaemon, now: number): void {
     parked: { category: 'approval_needed', since: iso(now - 90_000), resumeAt: null, because: 'approval_needed' },
   })
   put('unknown', 'Deploy the preview', 'running', {
-    steps: 9,
-    marks: '------x--?',
+    steps: 2,
+    marks: '-?-',
     unknownOutcomes: 1,
-    faultsSurvived: 1,
   })
   put('quarantined', 'Import the old tickets', 'running', null, {
     quarantined: {
@@ -98,42 +96,40 @@ function fill(staged: StagedDaemon, now: number): void {
       error: 'The journal of this session is damaged at event 212. Nothing was written since.',
     },
   })
-  put('abandoned', 'Upgrade the linter', 'running', { steps: 2, marks: '--' }, { live: false })
+  put('abandoned', 'Upgrade the linter', 'running', { steps: 1, marks: '-' }, { live: false })
   put('parked', 'Nightly refactoring of the billing module', 'parked', {
-    steps: 31,
-    marks: '-------x---------x-----xx------p',
-    faultsSurvived: 4,
+    steps: 2,
+    marks: '--xp',
     fault: fault('model_unreachable', 'transient', 'The model server is not reachable'),
     parked: { category: 'model_unreachable', since: iso(now - 5_400_000), resumeAt: iso(now + 41_000) },
   })
   put('retrying', 'Make the flaky test pass', 'retrying', {
-    steps: 12,
-    marks: '----x-----k-xxx',
+    steps: 10,
+    marks: '--------xxx-k-xxx',
     faultsSurvived: 4,
     retry: { attempt: 3, max: 6, nextAt: iso(now + 27_000), category: 'model_overloaded' },
   })
   put('queued', 'Then update the changelog', 'queued', { steps: 0, startedAt: null })
   put('running', 'Write the release notes for 0.2', 'running', {
-    steps: 33,
-    marks: '---x----x------x---k-----x--------',
-    faultsSurvived: 7,
+    steps: 34,
+    marks: '-----x--------x--------x--------x-----',
+    faultsSurvived: 4,
   })
   put(
     'finished',
     'A check in this folder fails. Find the cause, fix the code, and show that all checks pass.',
     'finished',
-    { steps: 6, marks: '--x-x-p---', faultsSurvived: 3, endedAt: iso(now - 130_000) },
+    { steps: 6, marks: '--x--x--', faultsSurvived: 2, endedAt: iso(now - 130_000) },
   )
   put('failed', 'Port the build to ESM', 'failed', {
-    steps: 41,
-    marks: '------xxxxxx',
-    faultsSurvived: 5,
+    steps: 1,
+    marks: '-xx',
     endedAt: iso(now - 3_700_000),
-    fault: fault('model_overloaded', 'transient', 'The model is overloaded'),
+    fault: fault('model_bad_request', 'invalid', 'The model provider rejected the request'),
   })
   put('cancelled', 'Try another formatter', 'cancelled', {
-    steps: 3,
-    marks: '---',
+    steps: 1,
+    marks: '-',
     endedAt: iso(now - 7_300_000),
     fault: fault('cancelled', 'cancelled', 'Cancelled'),
   })

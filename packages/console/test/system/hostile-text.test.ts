@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { Journal } from '../kit/journal.ts'
 import { StagedDaemon, TOKEN } from '../kit/staged-daemon.ts'
+import { IDS } from '../kit/stage.ts'
 import { browserTest, copied, isLive, textOf, unfold } from '../kit/suite.ts'
+import { stageTainted } from '../kit/tainted.ts'
 
 const MARKUP = [
   '<img src=x onerror="alert(1)">',
@@ -164,6 +166,49 @@ browserTest(
     assert.match(await textOf(page, 'h1'), /^<b>⟦U\+202E⟧title<\/b>/)
     await unfold(page)
     assert.equal(await page.locator('.talk b, .talk i, .talk u, .talk img, .talk script').count(), 0)
+  },
+)
+
+/** A screen, and what is there once it is whole. */
+const SCREENS: readonly (readonly [string, string])[] = [
+  ['/', '[data-session]'],
+  ['/faults', '.group'],
+  ['/faults/f1', '.occurrence'],
+  ['/system', '[data-part^="MCP: browser"]'],
+  ['/new', '#model'],
+  ['/demo', '.injections li'],
+  ['/gateway', '.injections li, ol li'],
+  ...Object.values(IDS).map((id) => [`/s/${id}`, '.state-bar'] as const),
+  [`/s/${IDS.retrying}?step=10&attempt=1`, '.inspector pre.raw'],
+  [`/s/${IDS.approval}?step=1&call=c1`, '.inspector pre.raw'],
+]
+
+browserTest(
+  '55: on every screen, no name and no sentence has a hidden character in it; only panes of text and what is typed do',
+  async ({ open }) => {
+    await using staged = await stageTainted()
+    const page = await open(staged.open())
+    await isLive(page)
+    for (const [hash, whole] of SCREENS) {
+      await page.evaluate((to) => {
+        location.hash = to
+      }, `#${hash}`)
+      await page.locator(whole).first().waitFor()
+      if (hash.startsWith('/s/')) await unfold(page)
+      const [hidden, marked] = await page.evaluate(() => {
+        const panes = '.md, .prompt, .thinking .body, pre.output, .diff, datalist'
+        const found: string[] = []
+        for (const element of document.querySelectorAll('*')) {
+          if (element.closest(panes) !== null) continue
+          const own = [...element.childNodes].map((node) => (node.nodeType === 3 ? node.nodeValue : '')).join('')
+          for (const text of [own, ...[...element.attributes].map(({ value }) => value), document.title])
+            if (/[\u202e\u200b]/.test(text)) found.push(`${element.localName}.${element.className}: ${text}`)
+        }
+        return [found, document.body.innerHTML.includes('⟦U+202E⟧')]
+      })
+      assert.deepEqual(hidden, [], hash)
+      assert.ok(marked, `${hash}: something is marked`)
+    }
   },
 )
 
