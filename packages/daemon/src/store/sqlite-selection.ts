@@ -1,4 +1,4 @@
-/** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, never their journals. */
+/** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, and the view of a turn whose prompt is long. */
 import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
 import { numberIn, type Row, type SqlValue } from './sqlite-statements.ts'
 import type { SessionSelection } from './store.ts'
@@ -59,6 +59,9 @@ const STATES: Readonly<Record<SessionFilter, string>> = {
 const TITLE = `data ->> '$.title'`
 const WORKSPACE = `data ->> '$.box.workspace'`
 const PROMPT = `turn ->> '$.prompt'`
+/** A row has 200 code units of the prompt, which are at least 100 characters. */
+const IS_LONG = `length(${PROMPT})>=100`
+const WHOLE_PROMPT = `(SELECT t.view ->> '$.prompt' FROM turns t WHERE t.turn_id=sessions.last_turn_id)`
 
 function conditionsOf(selection: SessionSelection): readonly Query[] {
   const { category, text, workspace, updatedSince } = selection
@@ -73,8 +76,8 @@ function conditionsOf(selection: SessionSelection): readonly Query[] {
       ? []
       : [
           {
-            sql: `(${[like('id'), like(TITLE), like(WORKSPACE), like(PROMPT)].join(' OR ')})`,
-            values: [`${escaped(text)}%`, part, part, part],
+            sql: `(${[like('id'), like(TITLE), like(WORKSPACE), like(PROMPT), `${IS_LONG} AND ${like(WHOLE_PROMPT)}`].join(' OR ')})`,
+            values: [`${escaped(text)}%`, part, part, part, part],
           },
         ]),
   ]

@@ -1,8 +1,9 @@
 /** How sessions and turns are found and listed, in every store. */
 import assert from 'node:assert/strict'
 import { Fault } from '@breakfall/faults'
-import type { TurnSummary } from '@breakfall/wire'
+import type { Turn, TurnSummary } from '@breakfall/wire'
 import type { Append, EndedQuery, SessionRow, SessionSelection, Store } from '../../src/store/store.ts'
+import { summaryOf } from '../../src/turn/glance.ts'
 import { appendOf, claimed, newSession, TURN_ID, turnOf } from './store-kit.ts'
 
 export async function endedAreFound(store: Store, reopen: () => Promise<Store>): Promise<void> {
@@ -123,6 +124,33 @@ export async function listsAreFiltered(store: Store): Promise<void> {
     unknown: 1,
     idle: 1,
   })
+}
+
+/** As long as prompts are: the row of a list has only its start. */
+export async function longPromptsAreFound(store: Store): Promise<void> {
+  const end = 'needle in C:\\new "quoted",\nnext line 100 % ünï\t\0end",'
+  const prompt = `${'hay '.repeat(100)}${end}`
+  const view = { ...turnOf('').view, prompt, result: { text: 'stack' } }
+  const [found, earlier] = [await claimed(store), await claimed(store)]
+  await tell(store, found, [view])
+  await tell(store, earlier, [view, { ...view, prompt: 'hay '.repeat(100) }])
+  const ids = async (text: string): Promise<readonly string[]> =>
+    (await store.listSessions({ limit: 10, text, withCounts: true })).rows.map(({ id }) => id)
+  for (const text of ['NEEDLE', 'c:\\new', '"quoted",\nnext', '100 % ü', 'ï\t', 'ünï'])
+    assert.deepEqual(await ids(text), [found.id], text)
+  for (const text of ['stack', 'nnext', 'needle_in', '\\quoted', 'steps', 'C:\new'])
+    assert.deepEqual(await ids(text), [], text)
+  assert.equal((await ids('hay hay')).length, 2)
+  assert.equal((await store.listSessions({ limit: 1, text: 'needle', withCounts: true })).counts?.finished, 1)
+}
+
+/** A session whose turns were these, one after another. */
+async function tell(store: Store, session: SessionRow, views: readonly Turn[]): Promise<void> {
+  const turns = views.map((view) => ({ ...turnOf(session.id), view }))
+  const last = turns.at(-1)
+  assert.ok(last !== undefined)
+  const turn = { ...summaryOf(last.view, undefined), id: last.turnId, state: 'finished' as const }
+  await store.append({ ...appendOf(session, 0, ['1']), turns, summary: { turn, updatedAt: session.createdAt } })
 }
 
 export async function turnsAreListed(store: Store): Promise<void> {

@@ -5,7 +5,14 @@ import { describe, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionRow, Store, StoredEvent } from '../../src/store/store.ts'
 import { faultsAreCounted, faultsAreSettled } from './faults-suite.ts'
-import { endedAreFound, foundByBox, listsAreFiltered, sessionsAreListed, turnsAreListed } from './lists-suite.ts'
+import {
+  endedAreFound,
+  foundByBox,
+  listsAreFiltered,
+  longPromptsAreFound,
+  sessionsAreListed,
+  turnsAreListed,
+} from './lists-suite.ts'
 import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID, turnOf } from './store-kit.ts'
 
 export type Adapter = {
@@ -272,6 +279,7 @@ export function storeSuite(adapter: Adapter): void {
     scenario('sessions are listed newest first, in pages', sessionsAreListed)
 
     scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', listsAreFiltered)
+    scenario('a text is found anywhere in the last prompt, however long it is', longPromptsAreFound)
 
     scenario('turns are listed newest first, in pages', turnsAreListed)
 

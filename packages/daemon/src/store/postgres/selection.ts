@@ -1,4 +1,4 @@
-/** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, never their journals. */
+/** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, and the view of a turn whose prompt is long. */
 import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
 import { countsIn } from '../sqlite-selection.ts'
 import type { SessionSelection } from '../store.ts'
@@ -55,6 +55,27 @@ const STATES: Readonly<Record<SessionFilter, string>> = {
   idle: '(s.turn_state IS NULL)',
 }
 
+/** A row has 200 code units of the prompt, which are at least 100 characters. */
+const IS_LONG = 'length(s.prompt) >= 100'
+
+/** As JSON has it, between its own name and that of the next member. Inside a prompt, quotes are escaped. */
+const ESCAPED_PROMPT = `split_part(split_part(t.view, '"prompt":"', 2), '","steps":', 1)`
+
+/** In this order: a pair of backslashes is out of the way first. JSON never has the character that stands for it. */
+const ESCAPES = [
+  ['\\\\', '\x01'],
+  ['\\n', '\n'],
+  ['\\r', '\r'],
+  ['\\t', '\t'],
+  ['\\"', '"'],
+  ['\x01', '\\'],
+] as const
+
+/** By functions that take any text: PostgreSQL's JSON operators fail at a NUL, and then the whole list would. */
+const PROMPT = ESCAPES.reduce((sql, [from, to]) => `replace(${sql}, '${from}', '${to}')`, ESCAPED_PROMPT)
+
+const WHOLE_PROMPT = `(SELECT ${PROMPT} FROM turns t WHERE t.session_id = s.id AND starts_with(s.turn, '{"id":"' || t.turn_id || '"'))`
+
 function conditionsOf(selection: SessionSelection, values: Values): readonly string[] {
   const { category, text, workspace, updatedSince } = selection
   const like = (column: string, pattern: string): string => `${column} ILIKE ${values.add(pattern)}`
@@ -68,7 +89,13 @@ function conditionsOf(selection: SessionSelection, values: Values): readonly str
     ...(text === undefined
       ? []
       : [
-          `(${[like('s.id::text', `${escaped(text)}%`), like('s.title', part), like('s.workspace', part), like('s.prompt', part)].join(' OR ')})`,
+          `(${[
+            like('s.id::text', `${escaped(text)}%`),
+            like('s.title', part),
+            like('s.workspace', part),
+            like('s.prompt', part),
+            `${IS_LONG} AND ${like(WHOLE_PROMPT, part)}`,
+          ].join(' OR ')})`,
         ]),
   ]
 }
