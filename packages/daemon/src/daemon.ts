@@ -77,7 +77,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
+    const name = shownName(store)
     const sockets = new WebSocketApi({
+      name,
       sessions,
       hub: parts.hub,
       limits,
@@ -107,7 +109,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       }),
       boundary: 'daemon',
       hosts,
-      headers: { [DAEMON_HEADER]: shownName(store) },
+      headers: { [DAEMON_HEADER]: name },
       authorize: (req) => {
         const grant = door.grantOf(bearerToken(req))
         if (grant === undefined) throw new Fault('unauthorized')

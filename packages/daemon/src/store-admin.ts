@@ -25,8 +25,8 @@ export const migrateStore = (url: string): Promise<{ readonly before: number; re
     schema: SCHEMA_VERSION,
   }))
 
-/** Accepts a restored copy. No daemon may use the original any more. */
-export const adoptStore = (url: string): Promise<void> => connected(url, 'Nothing was adopted.', adopt)
+/** Accepts a restored copy. No daemon may use the original any more. Returns false if there was nothing to accept. */
+export const adoptStore = (url: string): Promise<boolean> => connected(url, 'Nothing was adopted.', adopt)
 
 export async function checkStore(place: StorePlace): Promise<Dumped & { readonly problems: readonly string[] }> {
   return using(place, await opened(place), checkSessions)

@@ -111,8 +111,8 @@ test('without the token, under a foreign name or on another path there is no soc
   assert.equal(await refused([], { headers: good }, '/v1/other'), 404)
 })
 
-test('every answer to a handshake has a request id, a refusal is a problem document, and another protocol is ignored', async (t) => {
-  const { daemon } = await rig(t, () => ({}))
+test('every answer to a handshake has a request id and names the daemon, a refusal is a problem document, and another protocol is ignored', async (t) => {
+  const { api, daemon } = await rig(t, () => ({}))
   const handshake = (path: string, changed: Record<string, string | null> = {}) => {
     const headers = {
       authorization: `Bearer ${daemon.token}`,
@@ -126,6 +126,8 @@ test('every answer to a handshake has a request id, a refusal is a problem docum
   }
   const good = await handshake('/v1/ws')
   assert.deepEqual([good.status, typeof good.headers['x-request-id']], [101, 'string'])
+  const name = (await api.call('GET', '/v1/health')).headers.get('x-breakfall-daemon')
+  assert.ok(name !== null && good.headers['x-breakfall-daemon'] === name)
   for (const [changed, status, category] of [
     [{ authorization: null }, 401, 'unauthorized'],
     [{ origin: 'https://evil.example' }, 403, 'forbidden'],
@@ -135,8 +137,8 @@ test('every answer to a handshake has a request id, a refusal is a problem docum
     const { status: got, headers, body } = await handshake('/v1/ws', changed)
     const problem = JSON.parse(body) as Record<string, unknown>
     assert.deepEqual(
-      [got, problem['category'], headers['content-type']],
-      [status, category, 'application/problem+json'],
+      [got, problem['category'], headers['content-type'], headers['x-breakfall-daemon']],
+      [status, category, 'application/problem+json', name],
     )
     assert.equal(headers['x-request-id'], problem['requestId'])
   }

@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault, toProblem } from '@breakfall/faults'
 import {
+  DAEMON_HEADER,
   REQUEST_ID_HEADER,
   WS_PROTOCOL,
   WS_TOKEN_PREFIX,
@@ -29,6 +30,8 @@ const REQUESTS_MAX = 64 // per connection, until their responses are received: a
 const CLOSE = { slow: 4008, goingAway: 1001 } as const
 
 type WebSocketOptions = {
+  /** Names this daemon in every answer to an upgrade. */
+  readonly name: string
   readonly sessions: Sessions
   readonly hub: WatchHub
   readonly limits: DaemonLimits
@@ -48,9 +51,9 @@ export class WebSocketApi {
 
   constructor(options: WebSocketOptions) {
     this.#options = options
-    this.#server.on('headers', (headers) => headers.push(`${REQUEST_ID_HEADER}: ${newId()}`))
+    this.#server.on('headers', (headers) => headers.push(...this.#ownHeaders(newId())))
     this.#server.on('wsClientError', (cause, socket) =>
-      refuse(socket, new Fault('invalid_request', { facts: { name: cause.message }, cause })),
+      this.#refuse(socket, new Fault('invalid_request', { facts: { name: cause.message }, cause })),
     )
   }
 
@@ -70,7 +73,7 @@ export class WebSocketApi {
       if (path !== '/v1/ws') throw new Fault('not_found', { facts: { name: 'route' } })
       this.#server.handleUpgrade(req, socket, head, (ws) => this.#serve(ws, grant))
     } catch (thrown) {
-      refuse(socket, isFault(thrown) ? thrown : classify(thrown, { boundary: 'client' }))
+      this.#refuse(socket, isFault(thrown) ? thrown : classify(thrown, { boundary: 'client' }))
     }
   }
 
@@ -78,6 +81,24 @@ export class WebSocketApi {
     for (const ws of this.#server.clients) ws.close(CLOSE.goingAway, 'shutting_down')
     const clients = [...this.#server.clients]
     setTimeout(() => clients.forEach((ws) => ws.terminate()), 1_000).unref()
+  }
+
+  #refuse(socket: Duplex, fault: Fault): void {
+    const requestId = newId()
+    const problem = toProblem(fault.with({ requestId }))
+    const json = JSON.stringify(problem)
+    const head = [
+      `HTTP/1.1 ${problem.status} ${problem.title}`,
+      'Content-Type: application/problem+json',
+      `Content-Length: ${Buffer.byteLength(json)}`,
+      ...this.#ownHeaders(requestId),
+      'Connection: close',
+    ].join('\r\n')
+    socket.end(`${head}\r\n\r\n${json}`, () => socket.destroy()) // no timeout covers this socket any more
+  }
+
+  #ownHeaders(requestId: string): readonly string[] {
+    return [`${REQUEST_ID_HEADER}: ${requestId}`, `${DAEMON_HEADER}: ${this.#options.name}`]
   }
 
   #serve(ws: WebSocket, grant: TokenGrant): void {
@@ -99,15 +120,6 @@ function tokenOf(req: IncomingMessage): string | undefined {
   const offered = (req.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
   const named = offered.find((name) => name.startsWith(WS_TOKEN_PREFIX))
   return bearerToken(req) ?? named?.slice(WS_TOKEN_PREFIX.length)
-}
-
-function refuse(socket: Duplex, fault: Fault): void {
-  const requestId = newId()
-  const problem = toProblem(fault.with({ requestId }))
-  const json = JSON.stringify(problem)
-  const length = Buffer.byteLength(json)
-  const head = `HTTP/1.1 ${problem.status} ${problem.title}\r\nContent-Type: application/problem+json\r\nContent-Length: ${length}\r\n${REQUEST_ID_HEADER}: ${requestId}`
-  socket.end(`${head}\r\nConnection: close\r\n\r\n${json}`, () => socket.destroy()) // no timeout covers this socket any more
 }
 
 /** Methods that change nothing. */

@@ -11,7 +11,7 @@ import {
 } from '../seen.ts'
 import type { PgValue } from './connection.ts'
 import type { Pool } from './pool.ts'
-import { clean, isUuid } from './values.ts'
+import { clean, isText, isUuid } from './values.ts'
 
 /** The parts of an append that write faults. `first` is the number of their first value. */
 export function faultParts(first: number): string {
@@ -59,6 +59,7 @@ export class FaultRows {
 
   async groups(selection: FaultSelection): Promise<readonly FaultGroup[]> {
     const { since, class: wanted, fingerprint, after, isOpen = false, limit } = selection
+    if (fingerprint !== undefined && !isText(fingerprint)) return []
     const values = [
       since ?? null,
       wanted ?? null,

@@ -46,6 +46,7 @@ export class DaemonLease implements Lease {
   #isSuspended = false
   #isDraining = false
   #isDead = false
+  #isRegistering = false
   #isClosed = false
   readonly #options: LeaseOptions
   readonly #times: RenewalTimes
@@ -163,7 +164,7 @@ export class DaemonLease implements Lease {
   #hear(message: LeaseMessage): void {
     if (this.#isClosed) return
     if (message.kind === 'freed') this.#options.onFreed()
-    else if (message.kind === 'dead') void this.#startAgain()
+    else if (message.kind === 'dead') this.#startAgain()
     else if (message.kind === 'renewed') this.#renewed(message.renewed)
   }
 
@@ -181,28 +182,33 @@ export class DaemonLease implements Lease {
 
   #tick(): void {
     this.#times.tick(times())
-    if (this.#isDead || this.#isSuspended !== this.isHeld()) return
+    if (this.#isDead) return void this.#comeBack()
+    if (this.#isSuspended !== this.isHeld()) return
     this.#isSuspended = !this.#isSuspended
     this.#emit(this.#isSuspended ? 'suspend' : 'resume')
   }
 
   /** I2 */
-  async #startAgain(): Promise<void> {
+  #startAgain(): void {
     if (this.#isDead) return
     this.#isDead = true
     this.#emit('lost')
     this.#bootId = newId()
-    for (;;) {
-      if (this.#isClosed) return
-      try {
-        await this.#register()
-        break
-      } catch {
-        // Away: each attempt waits ten seconds for it.
-      }
+    void this.#comeBack()
+  }
+
+  async #comeBack(): Promise<void> {
+    if (this.#isRegistering || this.#isClosed) return
+    this.#isRegistering = true
+    try {
+      await this.#register()
+      this.#isDead = false
+      this.#isSuspended = true // until the next tick
+    } catch {
+      // Away, for ten seconds, or refused at once: the next tick tries again.
+    } finally {
+      this.#isRegistering = false
     }
-    this.#isDead = false
-    this.#isSuspended = true // until the next tick
   }
 
   #emit(change: LeaseChange): void {

@@ -45,12 +45,13 @@ export async function migrate(connection: Connection): Promise<number> {
   return before.schema
 }
 
-/** A restored copy starts a new era: no epoch of the original comes again. */
-export async function adopt(connection: Connection): Promise<void> {
+/** A restored copy starts a new era: no epoch of the original comes again. Returns false if this is no copy, or an adopted one. */
+export async function adopt(connection: Connection): Promise<boolean> {
   if ((await fleetRow(connection)) === undefined) throw noTables()
-  await connection.query(
-    `UPDATE fleet SET system_id = ${SYSTEM_ID}, restores = restores + 1 WHERE system_id <> ${SYSTEM_ID}`,
+  const changed = await connection.query(
+    `UPDATE fleet SET system_id = ${SYSTEM_ID}, restores = restores + 1 WHERE system_id <> ${SYSTEM_ID} RETURNING restores`,
   )
+  return changed.length > 0
 }
 
 export function refuseIfUnfit(fleet: FleetRow): void {

@@ -2,7 +2,7 @@
  * The shared store: PostgreSQL, with eight connections for each daemon. One renews the lease, one hears hints, two append, four do
  * everything else.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
@@ -39,6 +39,7 @@ import { Rewinds, rewound } from './rewind.ts'
 import { RunnerRows } from './runner-rows.ts'
 import { SessionRows } from './session-rows.ts'
 import { Sweep } from './sweep.ts'
+import { isUuid } from './values.ts'
 
 export type PostgresOptions = {
   readonly url: string
@@ -221,7 +222,7 @@ class PostgresStore implements Store {
   openCommands = (sessionIds?: readonly string[]) => faulty(this.#commands.open(sessionIds))
   connections = () => this.#pool.usage
   daemons = async () => (await faulty(this.#pool.query(LIST))).map(daemonOf)
-  drainDaemon = async (bootId: string) => (await faulty(this.#pool.query(DRAIN, [bootId]))).length > 0
+  drainDaemon = async (bootId: string) => isUuid(bootId) && (await faulty(this.#pool.query(DRAIN, [bootId]))).length > 0
 
   async deleteSession(id: string, options: { readonly ifIdle?: boolean | undefined } = {}): Promise<boolean> {
     await this.#group.settled(id)
@@ -288,14 +289,21 @@ class BootFile {
 
   get previous(): string | undefined {
     try {
-      return readFileSync(this.#file, 'utf8').trim()
+      const bootId = readFileSync(this.#file, 'utf8').trim()
+      return isUuid(bootId) ? bootId : undefined // cut off in the middle of a write
     } catch {
       return undefined // the first start here
     }
   }
 
+  /** A note that cannot be written costs the next start the wait for this lease, and nothing else. */
   write(bootId: string): void {
-    writeFileSync(this.#file, `${bootId}\n`, { mode: 0o600 })
+    try {
+      writeFileSync(`${this.#file}.new`, `${bootId}\n`, { mode: 0o600 })
+      renameSync(`${this.#file}.new`, this.#file)
+    } catch {
+      // This machine's disk is full or read-only; the sessions are not on it.
+    }
   }
 }
 

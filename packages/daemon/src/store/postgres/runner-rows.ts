@@ -4,7 +4,7 @@ import type { LeftBox, LostBecause, RunnerFacts, RunnerRegistry, RunnerRow, Runn
 import type { PgValue } from './connection.ts'
 import type { Owners } from './owners.ts'
 import type { Pool } from './pool.ts'
-import { json } from './values.ts'
+import { isText, json } from './values.ts'
 
 export class RunnerRows implements RunnerRegistry {
   readonly #pool: Pool
@@ -16,6 +16,7 @@ export class RunnerRows implements RunnerRegistry {
   }
 
   async get(runnerId: string): Promise<RunnerRow | undefined> {
+    if (!isText(runnerId)) return undefined
     return (await this.#pool.query(`${ROW} WHERE runner_id = $1`, [runnerId])).map(runnerOf)[0]
   }
 
@@ -37,6 +38,7 @@ export class RunnerRows implements RunnerRegistry {
   }
 
   async setState(runnerId: string, state: RunnerState, because?: LostBecause): Promise<boolean> {
+    if (!isText(runnerId)) return false
     const isSet = (await this.#pool.query(SET_STATE, [runnerId, state, because ?? null])).length > 0
     if (isSet && state !== 'draining') await this.#owners.wake(`runner:${runnerId}`)
     if (isSet && state === 'live') await this.#owners.wake('runner:any')

@@ -3,6 +3,9 @@
 /** Others are no ids of ours: they are not found, rather than refused by the database. */
 export const isUuid = (id: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)
 
+/** No name of ours has a NUL, and the database refuses to look for one. */
+export const isText = (name: string): boolean => !name.includes('\0')
+
 /** PostgreSQL's text has neither NUL nor half a character. */
 export const clean = (text: string | null): string | null => text?.toWellFormed().replaceAll('\0', '') ?? null
 
