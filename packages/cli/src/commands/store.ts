@@ -26,15 +26,17 @@ export async function storeCommand(
       const line = before === schema ? `schema ${schema}; nothing to do` : `migrated from schema ${before} to ${schema}`
       return say({ before, schema }, line)
     }
-    case 'adopt':
-      await adoptStore(urlOf(place))
-      return say({}, 'adopted; daemons may start')
+    case 'adopt': {
+      const adopted = await adoptStore(urlOf(place))
+      const line = adopted ? 'adopted; daemons may start' : 'not a copy, or adopted before; nothing to do'
+      return say({ adopted }, line)
+    }
     case 'check': {
       const checked = await checkStore(place)
       const { sessions, events, problems } = checked
       for (const problem of problems) out.say(problem)
       say(
-        { ...checked },
+        { outcome: problems.length === 0 ? 'finished' : 'failed', ...checked },
         `${counted(sessions, 'session')}, ${counted(events, 'event')}, ${counted(problems.length, 'problem')}`,
       )
       return problems.length === 0 ? EXIT_CODES.finished : EXIT_CODES.failed
