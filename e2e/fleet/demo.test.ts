@@ -1,6 +1,8 @@
 /** `breakfall fleet` without a person: acceptance cases 47 and 48. */
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { Member } from '../../packages/cli/src/fleet/member.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 import { hasSandbox, Place } from '../breakfall.ts'
 
@@ -66,6 +68,35 @@ describe('side by side', { concurrency: true }, () => {
         assert.deepEqual(place.leftovers(), [])
       },
     )
+
+  test('stop and continue are a pair, whether or not the daemon was there for both', LIMIT, async () => {
+    await using place = new Place()
+    const args = [
+      'runner',
+      '--json',
+      '--port',
+      '0',
+      '--state-dir',
+      join(place.home, 'runner'),
+      '--idle-exit-ms',
+      '60000',
+    ]
+    const member = new Member('runner 1', () => args, { PATH: process.env['PATH'], HOME: place.home })
+    try {
+      member.stopOrContinue()
+      await member.start()
+      member.stopOrContinue()
+      assert.equal(member.isFrozen, false, 'it was gone at the first')
+      member.stopOrContinue()
+      assert.equal(member.isFrozen, true)
+      await member.kill()
+      await member.start()
+      member.stopOrContinue()
+      assert.equal(member.isFrozen, false, 'it was killed and started again meanwhile')
+    } finally {
+      await member.stop()
+    }
+  })
 
   test('a script with a wrong word starts nothing', LIMIT, async () => {
     await using place = new Place()

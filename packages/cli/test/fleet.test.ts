@@ -1,12 +1,17 @@
 /** The pure parts of `breakfall fleet`: its words, its table and its checker. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { DaemonClient } from '@breakfall/client'
 import { randomSequence } from '@breakfall/chaos/internal'
 import type { SessionEvent } from '@breakfall/wire'
+import { httpServer } from '../../../test/kit/http-server.ts'
 import { actionOf, needsNumber, parseScript } from '../src/fleet/actions.ts'
 import { check, checkedLine, isKept } from '../src/fleet/check.ts'
+import { lateCommand } from '../src/fleet/late-command.ts'
 import { nemesis } from '../src/fleet/nemesis.ts'
+import { StartHold } from '../src/fleet/runner-door.ts'
 import { tableLines } from '../src/fleet/table.ts'
+import { aSession } from './samples.ts'
 
 test('a script is a list of words, and a wrong one is named before anything starts', () => {
   assert.deepEqual(parseScript(' k1 3s m2  p 250ms'), [
@@ -91,4 +96,23 @@ test('random actions are bounded, the same for the same dice, and leave two daem
     }
     assert.equal(away.size, 0)
   }
+})
+
+test('a command is not held back from a daemon that no other could replace: it is delivered at once', async (t) => {
+  const session = aSession({ owner: { name: 'daemon 1', since: at } })
+  await using server = await httpServer((_, res) =>
+    res.setHeader('content-type', 'application/json').end(JSON.stringify(session)),
+  )
+  const hold = new StartHold()
+  const done: string[] = []
+  const late = lateCommand({
+    client: new DaemonClient({ url: server.url, token: 't' }),
+    hold,
+    isAlone: (name) => name === 'daemon 1',
+    cut: (name) => Promise.reject(new Error(`cut ${done.push(name)}`)),
+    signal: t.signal,
+  })
+  hold.taken()?.({ boxId: 's', deliver: () => Promise.resolve(done.push('delivered')) })
+  assert.equal(await late, undefined)
+  assert.deepEqual(done, ['delivered'])
 })

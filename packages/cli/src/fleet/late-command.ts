@@ -11,6 +11,8 @@ export type Late = 'refused' | 'ran' | 'undelivered'
 type LateParts = {
   readonly client: DaemonClient
   readonly hold: StartHold
+  /** Whether no other daemon could take over from that one. */
+  readonly isAlone: (daemon: string) => boolean
   /** Cuts the daemon of that name from the database until the returned function is called. */
   readonly cut: (daemon: string) => Promise<() => Promise<void>>
   readonly signal: AbortSignal
@@ -19,15 +21,16 @@ type LateParts = {
 const START_MS_MAX = 60_000
 const TAKEOVER_MS_MAX = 120_000
 
-/** Undefined: no command was started, or no other daemon took over in time. */
-export async function lateCommand({ client, hold, cut, signal }: LateParts): Promise<Late | undefined> {
+/** Undefined: no command was started, or no other daemon could take over, or none did in time. */
+export async function lateCommand({ client, hold, isAlone, cut, signal }: LateParts): Promise<Late | undefined> {
   const held = await hold.next(AbortSignal.any([signal, AbortSignal.timeout(START_MS_MAX)]))
   if (held === undefined) return undefined
   let repair: (() => Promise<void>) | undefined
   try {
     const { id, owner, lastSeq } = await client.session(held.boxId) // a session's own box has its id
-    if (owner != null) repair = await cut(owner.name)
-    const isFinished = await finishedElsewhere(client, { id, lastSeq }, signal)
+    const hasHeir = owner == null || !isAlone(owner.name)
+    if (hasHeir && owner != null) repair = await cut(owner.name)
+    const isFinished = hasHeir && (await finishedElsewhere(client, { id, lastSeq }, signal))
     const status = await held.deliver()
     if (!isFinished) return undefined
     if (status === 0) return 'undelivered' // the runner is gone, too

@@ -270,10 +270,12 @@ export class LocalFleet implements AsyncDisposable {
     const daemon = this.#daemons[which - 1]
     if (daemon === undefined) return
     const { member, toStore } = daemon
-    if (what === 'stop') return member.isFrozen ? member.thaw() : member.freeze()
+    if (what === 'stop') return member.stopOrContinue()
     if (what === 'cut') {
       daemon.isCut = !daemon.isCut
-      return daemon.isCut ? toStore.down() : toStore.up()
+      if (daemon.isCut) return toStore.down()
+      await toStore.up()
+      return this.#comesBack(member, 0) // without its database it may have ended, or not started
     }
     if (what === 'kill') await member.kill()
     else await member.stop()
@@ -286,6 +288,7 @@ export class LocalFleet implements AsyncDisposable {
     const late = await lateCommand({
       client: this.#client,
       hold: this.#hold,
+      isAlone: (name) => !this.#daemons.some((each) => each.member.name !== name && canTakeOver(each)),
       cut: (name) => this.#cutFor(name),
       signal: this.#ending.signal,
     })
@@ -335,6 +338,9 @@ function shared(folder: string): string {
 }
 
 const portIn = (url: string): readonly number[] => [Number(new URL(url).port)]
+
+/** Also one that was killed: it comes back. */
+const canTakeOver = ({ member, isCut }: Daemon): boolean => !isCut && !member.isFrozen
 
 const stateOf = (member: Member, isCut: boolean): string =>
   !member.isRunning ? 'gone' : member.isFrozen ? 'frozen' : isCut ? 'cut off' : 'up'

@@ -22,6 +22,7 @@ export class Member {
   #child: ChildProcess | undefined
   #url: string | undefined
   #isFrozen = false
+  #isStopped = false
 
   /** `args` is asked at each start. */
   constructor(
@@ -97,6 +98,13 @@ export class Member {
     const timer = setTimeout(() => this.#child?.kill('SIGKILL'), STOP_MS_MAX)
     await this.#end('SIGTERM')
     clearTimeout(timer)
+  }
+
+  /** Two calls are a pair, whatever happens in between: the second one never freezes what was gone at the first. */
+  stopOrContinue(): void {
+    this.#isStopped = !this.#isStopped
+    if (this.#isStopped) this.freeze()
+    else this.thaw()
   }
 
   freeze(): void {
