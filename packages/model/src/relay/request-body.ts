@@ -1,4 +1,8 @@
-/** A client's request body as JSON, decompressed if the client compressed it: codex sends zstd, others gzip. */
+/**
+ * A client's request body as JSON, decompressed if the client compressed it: codex sends zstd, others gzip.
+ *
+ * I1  However many requests come at once, few are decompressed at once: a few kilobytes can become as much as the limit allows.
+ */
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib'
 import { isObject, type JsonObject } from '../json.ts'
@@ -19,7 +23,7 @@ export async function jsonBody(
 ): Promise<JsonBody | undefined> {
   const { 'content-encoding': encoding = '', ...rest } = headers
   try {
-    const body = await decoded(sent, encoding, bytesMax)
+    const body = encoding === '' ? sent : await DECODING.turn(() => decoded(sent, encoding, bytesMax)) // I1
     const json: unknown = JSON.parse(body.toString('utf8'))
     return isObject(json) ? { json, body, headers: body === sent ? headers : rest } : undefined
   } catch {
@@ -46,5 +50,29 @@ async function decoded(sent: Buffer, encoding: string, maxOutputLength: number):
   }
   return body
 }
+
+/** Lets so many work at the same time; the others wait for their turn. */
+class Turns {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(atOnce: number) {
+    this.#free = atOnce
+  }
+
+  async turn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free++
+      else next()
+    }
+  }
+}
+
+const DECODING = new Turns(4) // as many as Node has threads for
 
 const isKnown = (name: string): name is keyof typeof DECODERS => Object.hasOwn(DECODERS, name)
