@@ -16,7 +16,7 @@ import {
   text,
   toolAnswer,
 } from '../../../test/kit/openai-frames.ts'
-import { head, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
+import { head, lastChunk, pause, type Play, reset, silence } from '../../../test/kit/plays.ts'
 
 const CALL = toolAnswer('bash', '{"command":"ls"}', [text('Let me')])
 const CALL_CUT: Play = [head(), role, text('Let me'), callStart('c1', 'bash'), callMore('{"comma'), reset]
@@ -121,8 +121,12 @@ test('an error that the upstream reported goes out unchanged if the answer canno
   assert.deepEqual([got.text, got.error, got.isCut, got.isEnded], ['Howdy', error, false, true])
 })
 
-test('a client that could take a cut for a proper end gets the error in the API’s own terms', async () => {
-  const got = await relayed([OTHERWISE, GOOD])
-  assert.equal(got.error?.code, 'model_stream_interrupted')
-  assert.equal(got.isEnded, true)
+test('a client that could take a cut for a proper end gets the error in the API’s own terms, with one code', async () => {
+  const early: Play = [head(), role, text('Howdy'), lastChunk]
+  const silent: Play = [head(), role, text('Howdy'), silence]
+  for (const broken of [OTHERWISE, early, silent]) {
+    const got = await relayed([broken, GOOD], { policy: { livenessMs: 100 } })
+    assert.deepEqual([got.error?.code, got.error?.type], ['model_stream_interrupted', 'server_error'])
+    assert.equal(got.isEnded, true)
+  }
 })

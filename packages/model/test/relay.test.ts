@@ -151,7 +151,7 @@ test('the error that ends a stream says that it cannot be continued', async () =
 test('a clean end without proof after content is never forwarded as an end', async () => {
   const got = await relayed([[head(), role, text('Hel'), lastChunk]], { policy: { attemptsMax: 2 } })
   assert.equal(got.text, 'Hel')
-  assert.equal(got.error?.code, 'model_stream_incomplete')
+  assert.equal(got.error?.code, 'model_stream_interrupted')
 })
 
 test('a transient error inside the stream after content is healed like a break', async () => {
@@ -188,7 +188,7 @@ test('with several choices each has to finish, and a break after content ends in
     frame({ id: 'x', choices: [{ index, delta, finish_reason: reason }] })
   const first = [head(), choice(0, { content: 'A' }), choice(0, {}, 'stop')]
   const cut = await relayed([[...first, choice(1, { content: 'B' }), lastChunk]], { body: { n: 2 } })
-  assert.equal(cut.error?.code, 'model_stream_incomplete')
+  assert.equal(cut.error?.code, 'model_stream_interrupted')
   const whole: Play = [...first, choice(1, { content: 'B' }), choice(1, {}, 'stop'), done, lastChunk]
   const got = await relayed([whole], { body: { n: 2 } })
   assert.equal(got.error, undefined)

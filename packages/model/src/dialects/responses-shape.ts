@@ -65,17 +65,9 @@ export class ResponsesShape implements ClientShape {
     return this.#write({ type: 'response.in_progress', response: { ...this.#response, status: 'in_progress' } })
   }
 
-  /** However an answer broke, a client that holds a part of it reads one code: the message says what happened. */
-  errorEnd({ class: of, category, error }: FaultReport, reported: JsonObject | undefined): string {
-    const { code, message, param } = errorIn(reported)
-    const isBreak = this.#items.length > 0 && (of === 'transient' || of === 'throttled')
-    const ours = isBreak ? 'model_stream_interrupted' : category
-    return this.#write({
-      type: 'error',
-      code: reported === undefined ? ours : (code ?? ours),
-      message: reported === undefined ? error : (message ?? error),
-      param: param ?? null,
-    })
+  errorEnd({ category, error }: FaultReport, reported: JsonObject | undefined): string {
+    const { code, message, param } = reported === undefined ? {} : errorIn(reported)
+    return this.#write({ type: 'error', code: code ?? category, message: message ?? error, param: param ?? null })
   }
 
   // ---- events ----
@@ -375,7 +367,7 @@ const closed = ({ item, id, texts, summaries }: ClientItem): JsonObject => ({
 })
 
 /** The error that a server reported, in any of its shapes. */
-function errorIn(json: JsonObject | undefined): JsonObject {
-  const holder = isObject(json?.['response']) ? json['response'] : json
-  return isObject(holder?.['error']) ? holder['error'] : (holder ?? {})
+function errorIn(json: JsonObject): JsonObject {
+  const holder = isObject(json['response']) ? json['response'] : json
+  return isObject(holder['error']) ? holder['error'] : holder
 }

@@ -37,6 +37,13 @@ export function errorFrames(api: RelayApiName, fault: FaultReport): string {
   return dialect.errorFrames(dialect.errorBody(fault))
 }
 
+/** However an answer broke, a client that holds a part of it reads one code: the message says what happened. */
+export const asBreak = (fault: FaultReport): FaultReport =>
+  isFinal(fault) ? fault : { ...fault, category: 'model_stream_interrupted' }
+
+/** The same request would fail again. */
+export const isFinal = ({ class: of }: FaultReport): boolean => of !== 'transient' && of !== 'throttled'
+
 // ---- details ----
 
 const isRetriedByClients = (status: number): boolean =>

@@ -17,7 +17,7 @@ import type { Rung } from '../machine/next-rung.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { Question } from '../machine/state.ts'
 import { RelayAttempt } from './relay-attempt.ts'
-import { errorAnswer, errorFrames, inBandRefusal } from './relay-error.ts'
+import { asBreak, errorAnswer, errorFrames, inBandRefusal, isFinal } from './relay-error.ts'
 import { profileOf, requiredIn } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
@@ -139,12 +139,13 @@ class StreamRelay {
     const { api } = this.#request
     const { shape } = client
     const frame = this.#errorFrame
+    const told = client.contentSent ? asBreak(fault) : fault
     if (shape.errorEnd !== undefined) {
       const reported = frame !== undefined && isFinal(fault) ? objectOr(parsedOr(frame.data)) : undefined
-      client.finishWith(shape.errorEnd(fault, reported))
+      client.finishWith(shape.errorEnd(told, reported))
     } else if (frame !== undefined) client.finishWith(plainFrame(frame) + DIALECTS[api].afterError)
-    else if (client.contentSent) client.breakOff(fault, errorFrames(api, fault))
-    else client.finishWith(errorFrames(api, fault))
+    else if (client.contentSent) client.breakOff(fault, errorFrames(api, told))
+    else client.finishWith(errorFrames(api, told))
   }
 
   /** The body of the response that the server should have refused with. */
@@ -162,8 +163,6 @@ class StreamRelay {
     return { status: 499, fault: fault.report, ledger, contentSent: this.#client.contentSent }
   }
 }
-
-const isFinal = (fault: FaultReport): boolean => fault.class !== 'transient' && fault.class !== 'throttled'
 
 function gateFor(question: Question, target: RelayTarget): PrefixGate {
   switch (question.how) {
