@@ -101,7 +101,33 @@ test('a trial of a command that fails without faults is a usage error that says 
     assert.equal(code, 2, stderr)
     assert.match(stderr, why)
   }
-  const { code, stderr } = await place.run(['trial', '--require', 'exact=200', '--', 'true'])
-  assert.equal(code, 2)
-  assert.match(stderr, /--require must be exact=N with N from 0 to 100/)
+  for (const [flags, why] of [
+    [['--require', 'exact=200'], /--require must be exact=N with N from 0 to 100/],
+    [['--faults', ''], /--faults needs at least one fault/],
+    [['--faults', ' , '], /--faults needs at least one fault/],
+    [['--timeout-ms', '0'], /--timeout-ms must be at least 1, got 0/],
+  ] as const) {
+    const { code, stderr } = await place.run(['trial', ...flags, '--', 'true'])
+    assert.deepEqual([code, stderr.match(why)?.length], [2, 1], stderr)
+  }
+  const { code, stderr } = await place.run(['trial', '--', ''])
+  assert.deepEqual([code, stderr.includes('The command is empty')], [2, true], stderr)
+})
+
+test('an agent that is stopped while it starts is a run that took too long', LIMIT, async () => {
+  await using place = new Place()
+  const { code, stderr } = await place.run(['trial', '--timeout-ms', '1', '--', ...AGENT])
+  assert.equal(code, 2, stderr)
+  assert.match(stderr, /sent no request to the trial model|failed without any fault/)
+})
+
+test('a cancelled trial says so, ends its agent, and has the runs until then in its result', LIMIT, async () => {
+  await using place = new Place()
+  const faults = ['--faults', 'status:503,stall:600000']
+  const trial = place.start(['trial', ...faults, '--seed', '7', '--json', '--', ...AGENT])
+  await trial.seen((line) => line['event'] === 'cell')
+  trial.child.kill('SIGINT')
+  const { outcome, seed, cells } = await trial.seen((line) => line['event'] === 'result')
+  assert.deepEqual([outcome, seed, Array.isArray(cells) && cells.length], ['cancelled', 7, 1])
+  assert.equal((await trial.ended).code, 130)
 })

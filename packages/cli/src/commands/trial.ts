@@ -7,7 +7,7 @@ import type { Context } from '../context.ts'
 import { onSignal } from '../process/signals.ts'
 import type { Output } from '../render/output.ts'
 import { type Cell, cardRows, meaningOf, scoreOf, STYLES, verdictName } from '../trial/card.ts'
-import { type CellRun, columnsOf, runCell } from '../trial/cell.ts'
+import { type CellRun, columnsOf, DIRECT, runCell } from '../trial/cell.ts'
 import { isMet, readRequirement } from '../trial/require.ts'
 
 export type TrialOptions = {
@@ -27,65 +27,105 @@ export async function trialCommand(
   const chaos = await import('@breakfall/chaos')
   const requirement = options.require === undefined ? undefined : readRequirement(options.require)
   const seed = options.seed ?? randomInt(1, 1_000_000)
-  const plans = chaos.trialPlans(options.faults?.split(',').filter((name) => name !== '') ?? chaos.TRIAL_FAULTS, seed)
+  const plans = chaos.trialPlans(faultsIn(options.faults) ?? chaos.TRIAL_FAULTS, seed)
   const columns = columnsOf(options)
   const cancelled = new AbortController()
   using _handler = onSignal(() => cancelled.abort())
-  const settings = { command, msMax: options.timeoutMs, signal: cancelled.signal }
+  const settings = { command, msMax: timeoutOf(options), signal: cancelled.signal }
 
   out.say(out.styleErr('dim', `seed ${seed}; first a run without faults: ${command.join(' ')}`))
-  const [direct = { name: 'direct', gateway: false }] = columns
-  const calm = await runCell(chaos, { ...settings, column: direct }).catch((error: unknown) => {
-    throw isFault(error) && error.category === 'process_start_failed' ? cannotStart(command, error) : error
-  })
-  if (cancelled.signal.aborted) return EXIT_CODES.cancelled
+  const calm = await calmRun(chaos, settings)
+  if (cancelled.signal.aborted) return cancelledTrial(out, { seed, cells: [] })
   const { mode } = calm.seen
   const baseline = baselineFrom(chaos, calm)
   if (mode === 'text')
     out.say(out.styleErr('yellow', 'The agent offered no tool that runs commands, so only its text is judged.'))
 
   const cells: Cell[] = []
-  const skipped: { fault: string; through: string }[] = []
+  const skipped: Skipped[] = []
   for (const { fault, plan } of plans) {
     for (const column of columns) {
-      const { run, seen, ms } = await runCell(chaos, { ...settings, column, plan, mode })
-      if (cancelled.signal.aborted) return EXIT_CODES.cancelled
-      if (!seen.isHit && run.end.kind === 'exit' && run.end.code === 0) {
-        skipped.push({ fault, through: column.name })
-        out.say(out.styleErr('dim', `${column.name}: ${fault} does not apply to this API`))
-        continue
-      }
-      const { verdict, why } = chaos.verdictOf(run, baseline)
-      const cell = { fault, through: column.name, dialect: seen.dialect, verdict, why, requests: seen.requests, ms }
-      cells.push(cell)
-      if (out.json) out.data({ event: 'cell', ...cell })
-      else
-        out.say(`${out.styleErr(STYLES[verdict], verdictName(verdict).padEnd(11))} ${column.name}: ${meaningOf(fault)}`)
+      const ran = await runCell(chaos, { ...settings, column, plan, mode })
+      if (cancelled.signal.aborted) return cancelledTrial(out, { seed, mode, cells, skipped })
+      const at = { fault, through: column.name }
+      const cell = judged(chaos, ran, baseline, at)
+      if (cell === undefined) skipped.push(at)
+      else cells.push(cell)
+      tell(out, cell ?? at)
     }
   }
-  const last = columns.at(-1)?.name ?? 'direct'
-  const score = scoreOf(cells, last)
+  const names = columns.map(({ name }) => name)
+  const score = scoreOf(cells, names.at(-1) ?? DIRECT.name)
   const isPassed = requirement === undefined || isMet(requirement, score)
-  const scores = Object.fromEntries(columns.map(({ name }) => [name, scoreOf(cells, name)]))
+  const scores = Object.fromEntries(names.map((name) => [name, scoreOf(cells, name)]))
   if (out.json) out.result({ outcome: isPassed ? 'finished' : 'failed', seed, mode, cells, skipped, score, scores })
   else
     printCard(
       out,
-      plans.map((plan) => plan.fault),
-      columns.map((column) => column.name),
+      plans.map(({ fault }) => fault),
+      names,
       cells,
     )
-  if (!isPassed)
-    out.say(
-      out.styleErr(
-        'red',
-        `${score.exact} of ${score.of} runs are exact, which is less than --require ${options.require}.`,
-      ),
-    )
-  return isPassed ? EXIT_CODES.finished : EXIT_CODES.failed
+  if (isPassed) return EXIT_CODES.finished
+  const short = `${score.exact} of ${score.of} runs are exact, which is less than --require ${options.require}.`
+  out.say(out.styleErr('red', short))
+  return EXIT_CODES.failed
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
+
+/** Undefined if none are named: then it is the usual ones. */
+function faultsIn(list: string | undefined): readonly string[] | undefined {
+  if (list === undefined) return undefined
+  const faults = new Set(list.split(',').map((name) => name.trim()))
+  faults.delete('')
+  if (faults.size === 0) throw wrong('--faults needs at least one fault, such as fin or status:503')
+  return [...faults]
+}
+
+function timeoutOf({ timeoutMs }: TrialOptions): number {
+  if (timeoutMs < 1) throw wrong(`--timeout-ms must be at least 1, got ${timeoutMs}`)
+  return timeoutMs
+}
+
+const wrong = (error: string): Fault => new Fault('invalid_request', { error, errorRaw: error })
+
+type RunSettings = { readonly command: readonly string[]; readonly msMax: number; readonly signal: AbortSignal }
+
+function calmRun(chaos: typeof Chaos, settings: RunSettings): Promise<CellRun> {
+  const { command } = settings
+  if (command[0] === '') throw wrong('The command is empty. Give the command to try after "--".')
+  return runCell(chaos, { ...settings, column: DIRECT }).catch((error: unknown) => {
+    throw isFault(error) && error.category === 'process_start_failed' ? cannotStart(command, error) : error
+  })
+}
+
+/** What was judged until then is in the result. */
+function cancelledTrial(out: Output, known: object): number {
+  if (out.json) out.result({ outcome: 'cancelled', ...known })
+  return EXIT_CODES.cancelled
+}
+
+/** A fault that cannot be injected into the agent's API. */
+type Skipped = Pick<Cell, 'fault' | 'through'>
+
+/** Undefined if the fault never happened. */
+function judged(chaos: typeof Chaos, ran: CellRun, baseline: Chaos.Baseline, at: Skipped): Cell | undefined {
+  const { run, seen, ms } = ran
+  if (!seen.isHit && run.end.kind === 'exit' && run.end.code === 0) return undefined
+  const { verdict, why } = chaos.verdictOf(run, baseline)
+  return { ...at, dialect: seen.dialect, verdict, why, requests: seen.requests, ms }
+}
+
+function tell(out: Output, cell: Cell | Skipped): void {
+  const { fault, through } = cell
+  if (!('verdict' in cell)) out.say(out.styleErr('dim', `${through}: ${fault} does not apply to this API`))
+  else if (out.json) out.data({ event: 'cell', ...cell })
+  else
+    out.say(
+      `${out.styleErr(STYLES[cell.verdict], verdictName(cell.verdict).padEnd(11))} ${through}: ${meaningOf(fault)}`,
+    )
+}
 
 function cannotStart([name = '']: readonly string[], cause: Fault): Fault {
   const why = cause.report.diagnostics[0]?.message ?? 'it exited at once'

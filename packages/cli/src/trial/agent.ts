@@ -5,13 +5,15 @@ import type { AgentRun } from '@breakfall/chaos'
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 const SAID_CHARS_MAX = 160
 
+type Ended = Pick<AgentRun, 'output' | 'end'>
+
 export async function runAgent(options: {
   readonly command: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
   readonly msMax: number
   readonly signal: AbortSignal
-}): Promise<Pick<AgentRun, 'output' | 'end'>> {
+}): Promise<Ended> {
   const [command = '', ...args] = options.command
   const chunks: Buffer[] = []
   let bytes = 0
@@ -33,25 +35,33 @@ export async function runAgent(options: {
     },
     mayRestart: () => false,
   })
-  const exited = new Promise<Pick<AgentRun, 'output' | 'end'>>((resolve) => {
+  const timedOut = (): Ended => ({
+    output: Buffer.concat(chunks).toString('utf8'),
+    end: { kind: 'timeout', ms: options.msMax },
+  })
+  const exited = new Promise<Ended>((resolve) => {
     agent.on((event) => {
       if (event.type !== 'exit') return
-      const { report } = event
-      const output = Buffer.concat(chunks).toString('utf8')
-      const said = explanationIn([...report.stdoutTail, ...report.stderrTail])
-      const isTimeout = report.endedBy === 'stop'
-      resolve({
-        output,
-        end: isTimeout ? { kind: 'timeout', ms: options.msMax } : { kind: 'exit', code: report.code, said },
-      })
+      const { endedBy, code, stdoutTail, stderrTail } = event.report
+      const said = explanationIn([...stdoutTail, ...stderrTail])
+      resolve(endedBy === 'stop' ? timedOut() : { ...timedOut(), end: { kind: 'exit', code, said } })
     })
   })
-  const stop = (): void => void agent.stop()
+  let isStopped = options.signal.aborted
+  const stop = (): void => {
+    isStopped = true
+    void agent.stop()
+  }
   const timer = setTimeout(stop, options.msMax)
   options.signal.addEventListener('abort', stop, { once: true })
   try {
+    if (isStopped) return timedOut()
     await agent.start()
     return await exited
+  } catch (error) {
+    if (!isStopped) throw error
+    await agent.stop() // it was stopped while it started
+    return timedOut()
   } finally {
     clearTimeout(timer)
     options.signal.removeEventListener('abort', stop)

@@ -11,18 +11,21 @@ import { runAgent } from './agent.ts'
 
 export type Column = { readonly name: string; readonly gateway: boolean; readonly hold?: Hold | undefined }
 
+export const DIRECT: Column = { name: 'direct', gateway: false }
+
 /** A hold needs a gateway, so it adds the column too. The first gateway is "gateway"; the others name what they hold back. */
 export function columnsOf(options: {
   readonly throughGateway?: boolean
   readonly hold?: readonly Hold[]
 }): readonly Column[] {
-  const holds = options.hold ?? (options.throughGateway === true ? [undefined] : [])
+  const holds =
+    options.hold === undefined ? (options.throughGateway === true ? [undefined] : []) : [...new Set(options.hold)]
   const gateways = holds.map((hold, i) => ({
     name: i === 0 ? 'gateway' : `gateway, hold ${hold}`,
     gateway: true,
     hold,
   }))
-  return [{ name: 'direct', gateway: false }, ...gateways]
+  return [DIRECT, ...gateways]
 }
 
 export type CellRun = {
