@@ -18,6 +18,7 @@ import {
   toolMessage,
 } from '../../../test/kit/anthropic-frames.ts'
 import { head, json, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
+import { HOLDS } from '../src/index.ts'
 import { relayed as relay, type RelayedOptions } from './relayed.ts'
 
 const relayed = (plays: readonly Play[], options: RelayedOptions = {}) =>
@@ -195,3 +196,17 @@ test('an answer in one piece is forwarded, and a stream that was not asked for i
   assert.equal(streamed.text, 'Hello')
   assert.deepEqual(order(streamed.frames).at(-1), 'message_stop')
 })
+
+for (const hold of HOLDS) {
+  test(`hold ${hold}: a tool that the provider ran is not run again without a word`, async () => {
+    const ran = (type: string, name: string): Play => blockStart(0, { type, id: 's1', name, input: {} })
+    for (const tool of [ran('mcp_tool_use', 'web_search'), ran('server_tool_use', 'bash_code_execution')]) {
+      const got = await relayed([[head(), messageStart, tool, reset], message('Done')], { hold })
+      assert.deepEqual([got.requests.length, got.status, got.outcome.fault?.sideEffects], [1, 502, 'unknown'])
+      assert.match(got.body, /The provider may have run (?:web_search|bash_code_execution) already/)
+    }
+    const search = ran('server_tool_use', 'web_search')
+    const read = await relayed([[head(), messageStart, search, reset], message('Found')], { hold })
+    assert.deepEqual([read.text, read.requests.length], ['Found', 2])
+  })
+}

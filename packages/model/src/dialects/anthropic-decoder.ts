@@ -124,8 +124,14 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
         answer.growTool(part, isWhole ? JSON.stringify(input) : '')
         return part
       }
+      case 'server_tool_use':
+      case 'mcp_tool_use': {
+        const name = stringOr(block['name']) || type
+        if (type === 'mcp_tool_use' || !READS_ONLY.test(name)) answer.serverTool ??= name
+        return undefined
+      }
       default:
-        return undefined // redacted_thinking, server tools, new types: neither shown nor run
+        return undefined // redacted_thinking, results of server tools, new types: neither shown nor run
     }
   }
 
@@ -153,6 +159,9 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
     }
   }
 }
+
+/** Tools that the provider runs and that change nothing: they may run again. */
+const READS_ONLY = /^(?:web_search|web_fetch|tool_search)/
 
 /** Anthropic's stop reasons under the names of OpenAI's chat API. A reason without a counterpart keeps its name. */
 const FINISH: Readonly<Record<string, string>> = {
