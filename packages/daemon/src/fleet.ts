@@ -2,6 +2,7 @@
  * What a daemon does besides if it shares its store: claims what is due, carries out what others ask of its sessions, and stands
  * still or gives everything up when its lease says so.
  */
+import { within } from '@breakfall/supervisor/internal'
 import type { Logger } from 'pino'
 import { Inboxes } from './engine/inboxes.ts'
 import type { Engine } from './engine/engine.ts'
@@ -58,17 +59,15 @@ export class Fleet {
   async drain(): Promise<void> {
     const { store } = this.#parts.ports
     if (!store.isShared) return
-    await Promise.all([
-      store.lease.drain().catch(() => undefined /* away: nothing can be claimed */),
-      this.#claims.close(),
-    ])
+    const told = store.lease.drain().catch(() => undefined) // away: nothing can be claimed
+    await within(Promise.all([told, this.#claims.close()]), LEAVE_MS)
   }
 
   /** Everything is handed over: others may continue it now. */
   async close(): Promise<void> {
     const { store } = this.#parts.ports
     this.#unlisten()
-    await Promise.all([this.#inboxes.close(), this.#claims.close()])
+    await within(Promise.all([this.#inboxes.close(), this.#claims.close()]), LEAVE_MS)
     store.hints.send({ kind: 'work' })
   }
 
@@ -84,4 +83,5 @@ export class Fleet {
   }
 }
 
+const LEAVE_MS = 2_000 // a database that does not answer by then is away; the lease says the rest
 const PLACES_MAX = 1_000 // about what one core carries, with room to spare

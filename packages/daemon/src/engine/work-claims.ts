@@ -3,10 +3,12 @@
  * wait no longer, and sessions with open commands.
  *
  * I1  No stampede: a daemon claims in portions, and no more than its share of all the work.
+ * I3  A session that takes long, because the box of a deleted one is removed at a runner that is away, holds up no other.
  * I2  A turn that was taken over twice without progress is claimed alone, and nothing else is claimed until it gets on: if it
  *     crashes its daemon, it crashes no other turn.
  */
-import type { SessionRow } from '../store/store.ts'
+import { within } from '@breakfall/supervisor/internal'
+import type { SessionRow, Store } from '../store/store.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'
@@ -14,9 +16,13 @@ import { Poll } from './poll.ts'
 import type { Ports } from './ports.ts'
 
 type WorkParts = {
-  readonly ports: Ports
-  readonly engine: Engine
-  readonly loader: SessionLoader
+  readonly ports: Pick<Ports, 'dice' | 'isClosing'> & {
+    readonly store: Pick<Store, 'claimWork' | 'hints' | 'lease'>
+    readonly gate: Pick<Ports['gate'], 'isOpen'>
+    readonly log: Pick<Ports['log'], 'debug' | 'error'>
+  }
+  readonly engine: Pick<Engine, 'driven'>
+  readonly loader: Pick<SessionLoader, 'adopt' | 'peek'>
   /** Done before a claimed session is driven. */
   readonly first: (session: LiveSession) => Promise<void>
   readonly remove: (row: SessionRow) => Promise<void>
@@ -61,7 +67,7 @@ export class WorkClaims {
     const { ports } = this.#parts
     try {
       for (let rows = await this.#portion(); rows.length > 0; rows = await this.#portion())
-        await Promise.all(rows.map((row) => this.#adopt(row)))
+        await within(Promise.all(rows.map((row) => this.#adopt(row))), ADOPT_MS) // I3
     } catch (err) {
       ports.log.debug({ err }, 'cannot claim work now; the next look is soon')
     }
@@ -106,6 +112,7 @@ export class WorkClaims {
 
 const POLL_MS = 1_000
 const PORTION = 50
+const ADOPT_MS = 2_000 // by then all others of the portion count in `engine.driven`
 const SHARE = 1.25
 const SPARE = 8
 const SUSPECT_MIN = 2

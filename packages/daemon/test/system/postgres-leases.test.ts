@@ -1,9 +1,13 @@
 /** The leases of daemons that share a database: who may work, and until when. They last seconds, so these are no unit tests. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { pino } from 'pino'
 import { isFault } from '@breakfall/faults'
+import { newId } from '@breakfall/wire/node'
 import { eventually } from '../../../../test/kit/wait.ts'
+import { WorkClaims } from '../../src/engine/work-claims.ts'
 import type { LeaseChange } from '../../src/store/sharing.ts'
+import type { SessionRow } from '../../src/store/store.ts'
 import { busy, free, opened, proxied, query } from '../conformance/shared-database.ts'
 import { appendOf, claimAgain, claimed } from '../conformance/store-kit.ts'
 
@@ -71,4 +75,47 @@ test('renew or reap wins, never both', async (t) => {
     ]),
   ])
   assert.deepEqual([renewed.length, reaped.length], [1, 0])
+})
+
+test('a store whose database is away is closed before a caller would give up on it', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const [leaving, staying] = [await opened(t, { url }), await opened(t, { url })]
+  proxy.up = 'drop'
+  const given = staying.getSession(newId()).catch(() => 'given up')
+  assert.equal(await Promise.race([given, leaving.close().then(() => 'closed')]), 'closed')
+})
+
+test('a deleted session whose box cannot be removed now holds up no other claim', async (t) => {
+  const store = await opened(t)
+  const [deleted, due] = [await claimed(store), await claimed(store)]
+  const release = (id: string): Promise<unknown> =>
+    query('UPDATE heads SET owner = NULL, asked = asked + 1, wake_at = clock_timestamp() WHERE session_id = $1', [id])
+  await query('UPDATE sessions SET deleting = true WHERE id = $1', [deleted.id])
+  await release(deleted.id)
+  const adopted: string[] = []
+  const ports = {
+    store,
+    dice: () => 0.5,
+    gate: { isOpen: true },
+    isClosing: () => false,
+    log: pino({ level: 'silent' }),
+  }
+  const adopt = ({ id }: SessionRow): Promise<void> => {
+    adopted.push(id)
+    return Promise.resolve()
+  }
+  const claims = new WorkClaims({
+    ports,
+    engine: { driven: 0 },
+    loader: { adopt, peek: () => undefined },
+    first: () => Promise.resolve(),
+    remove: async () => {
+      await release(due.id)
+      await new Promise(() => undefined) // its runner does not answer
+    },
+    placesMax: 10,
+  })
+  t.after(() => claims.close())
+  claims.start()
+  await eventually('the other one is claimed', () => adopted.includes(due.id))
 })

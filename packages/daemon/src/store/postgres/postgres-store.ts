@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
+import { within } from '@breakfall/supervisor/internal'
 import { newId } from '@breakfall/wire/node'
 import { lockFolder } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
@@ -258,7 +259,8 @@ class PostgresStore implements Store {
     this.#sweep.close()
     this.#group.close()
     await this.#ownLease.close()
-    await this.#pool.query(END, [this.lease.bootId]).catch(() => undefined) // away: the lease runs out
+    const told = this.#pool.query(END, [this.lease.bootId]).catch(() => undefined) // away: the lease runs out
+    await within(told, LEAVE_MS)
     await Promise.all([this.#ownHints.close(), ...this.#appending.map((each) => each.end()), this.#pool.end()])
     this.#acknowledged.close()
     if (this.#lock.isOpen) this.#lock.close()
@@ -270,6 +272,8 @@ class PostgresStore implements Store {
     return row
   }
 }
+
+const LEAVE_MS = 2_000 // a service manager kills after ten seconds, or after thirty
 
 async function faulty<T>(answer: Promise<T>): Promise<T> {
   try {
