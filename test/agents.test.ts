@@ -1,5 +1,6 @@
 /** Every agent of `npm run agents` has a line in the how-to page, and launches with the base URL that it is given. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -27,5 +28,17 @@ test('every agent is given the base URL by an argument, a variable or a file in 
       .filter((entry) => entry.isFile())
       .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
     assert.match([JSON.stringify(launch), ...files].join('\n'), /http:\/\/127\.0\.0\.1:4000/, agent.name)
+  }
+})
+
+test('npm run agents says what it takes, and refuses what it does not', () => {
+  const main = join(root, 'bench/agents/main.ts')
+  const run = (...flags: string[]) => spawnSync(process.execPath, [main, ...flags], { encoding: 'utf8' })
+  const help = run('--help')
+  assert.deepEqual([help.status, help.stderr], [0, ''])
+  for (const { name } of AGENTS) assert.ok(help.stdout.includes(name), name)
+  for (const flags of [['--agent', 'codex'], ['--agents', 'codex;no such'], ['codex']]) {
+    const { status, stderr } = run(...flags)
+    assert.deepEqual([status, stderr.endsWith(help.stdout), / at /.test(stderr)], [2, true, false], stderr)
   }
 })

@@ -1,8 +1,6 @@
 /**
  * `npm run agents`: real coding agents under faults, alone and behind the gateway. Each agent goes through `breakfall trial`; the
  * table of all of them is bench/reports/agents.md. Agents that cannot be installed or do not run here are skipped with a sentence.
- *
- *   npm run agents -- [--agents "codex;pi, chat"] [--faults fin,early_end] [--timeout-ms 120000]
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,19 +20,22 @@ type Result = {
   readonly error?: string
 }
 
-const { values } = parseArgs({
-  options: {
-    agents: { type: 'string', default: '' },
-    faults: { type: 'string', default: '' },
-    'timeout-ms': { type: 'string', default: '120000' },
-  },
-})
+const USAGE = `npm run agents -- [--agents "codex;pi, chat"] [--faults fin,early_end] [--timeout-ms 120000]
 
+--agents      only those whose names begin so, separated by ";": ${AGENTS.map(({ name }) => name).join('; ')}
+--faults      only these, as in breakfall trial --faults
+--timeout-ms  how long one run may take
+
+The table is printed. If all agents run under all faults, it is written to bench/reports/agents.md instead.
+`
+const values = options()
 const MAIN = join(import.meta.dirname, '../../packages/cli/src/main.ts')
 const COLUMNS = ['direct', 'gateway', 'gateway, hold answer'] as const
 
 const wanted = values.agents.split(';').filter((name) => name !== '')
 const rows = AGENTS.filter((agent) => wanted.length === 0 || wanted.some((name) => agent.name.startsWith(name)))
+for (const name of wanted)
+  if (!rows.some((agent) => agent.name.startsWith(name))) leave(`There is no agent ${name}.\n\n`)
 const skipped: string[] = []
 const results: { readonly agent: AgentRow; readonly cells: readonly Cell[] }[] = []
 process.stderr.write(`agents are kept in ${cacheFolder()}\n`)
@@ -62,6 +63,29 @@ if (results.length === 0) {
 }
 
 // ---- details ----
+
+function options(): { readonly agents: string; readonly faults: string; readonly 'timeout-ms': string } {
+  try {
+    const { values } = parseArgs({
+      options: {
+        agents: { type: 'string', default: '' },
+        faults: { type: 'string', default: '' },
+        'timeout-ms': { type: 'string', default: '120000' },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    })
+    if (!values.help) return values
+    process.stdout.write(USAGE)
+    process.exit(0)
+  } catch (error) {
+    return leave(`${error instanceof Error ? error.message : String(error)}\n\n`)
+  }
+}
+
+function leave(because: string): never {
+  process.stderr.write(because + USAGE)
+  process.exit(2)
+}
 
 async function trial(agent: AgentRow): Promise<Result> {
   const flags = ['--json', '--seed', '7', '--timeout-ms', values['timeout-ms'], '--through-gateway']
