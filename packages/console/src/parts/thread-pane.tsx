@@ -1,5 +1,5 @@
 /** The thread: a lane a step, time from left to right, every bar a real button with a sentence for a name. */
-import type { VNode } from 'preact'
+import type { RefObject, VNode } from 'preact'
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { now } from '../clock.ts'
 import type { TurnView } from '../fold/view.ts'
@@ -20,6 +20,7 @@ type ThreadProps = {
 }
 
 const NOTES_MAX = 3
+const NEAR_PX = 40 // of the end
 const ZOOMS = [1, 1.5, 2, 3, 4, 6, 8, 12, 16]
 
 type Bar = { readonly segment: Segment; readonly step: number }
@@ -34,7 +35,6 @@ type Lane = {
 
 export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProps): VNode {
   const [zoom, setZoom] = useState(0)
-  const box = useRef<HTMLDivElement>(null)
   const state = link.state.value
   const isAway = turn.endedAt === null && state.kind !== 'open' && state.kind !== 'connecting'
   const end = turn.endedAt ?? (isAway ? Math.max(turn.lastAt, now.value - 1) : Math.max(now.value, turn.lastAt))
@@ -47,6 +47,7 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
   )
   const scale = ZOOMS[zoom] ?? 1
   useZoomKeys(setZoom)
+  const follow = useFollow(turn.endedAt === null && picked.value === null, lanes)
   const [walkedTo, setWalkedTo] = useState('')
   const flat = lanes.flatMap(({ bars }) => bars)
   const own = flat.filter(({ segment, step }) => isSamePick(picked.value, pickOf(segment, step)))
@@ -68,7 +69,7 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
           fit
         </button>
       </div>
-      <div class={`lanes-box ${isAway ? 'is-away' : ''}`} ref={box} tabIndex={-1}>
+      <div class={`lanes-box ${isAway ? 'is-away' : ''}`} tabIndex={-1} {...follow}>
         <div class="lanes-inner" style={{ width: `${scale * 100}%` }}>
           <div class="scale" aria-hidden="true">
             {ticksOf(axis, Math.round(5 * scale)).map((time) => (
@@ -175,6 +176,24 @@ function useZoomKeys(setZoom: (change: (zoom: number) => number) => void): void 
     addEventListener('breakfall:zoom', listener)
     return () => removeEventListener('breakfall:zoom', listener)
   }, [])
+}
+
+/** While the turn lasts, the newest lane stays in sight, until a person or a jump scrolls away from it. */
+function useFollow(
+  isLive: boolean,
+  lanes: readonly Lane[],
+): { readonly ref: RefObject<HTMLDivElement | null>; readonly onScroll: () => void } {
+  const ref = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  useLayoutEffect(() => {
+    const box = ref.current
+    if (box !== null && isLive && isAtEnd.current) box.scrollTop = box.scrollHeight
+  }, [isLive, lanes])
+  const onScroll = (): void => {
+    const box = ref.current
+    if (box !== null) isAtEnd.current = box.scrollTop + box.clientHeight > box.scrollHeight - NEAR_PX
+  }
+  return { ref, onScroll }
 }
 
 const keyOf = ({ segment, step }: Bar): string => `${step}/${segment.key}`

@@ -111,7 +111,7 @@ function Page({ category }: { readonly category: string }): VNode {
             )}
           </div>
           <h2>What it means</h2>
-          <Markdown text={textOf(data['page']).replace(/^# [^]*?\n## What it means\n+/, '')} />
+          <Markdown text={textOf(data['page']).replaceAll(/^# [^]*?\n## What it means\n+|<!--.*?-->\n/g, '')} />
         </>
       )}
     </div>

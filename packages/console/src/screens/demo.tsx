@@ -57,7 +57,7 @@ export function DemoScreen(): VNode {
         </p>
       </div>
     )
-  const chaos = jsonOf(data)
+  const injections = listOf(data?.['injections']).map(jsonOf).toReversed()
   const current = feed.value
   const rev = current?.rev.value ?? 0
   const turn = current?.view.turns.at(-1)
@@ -167,14 +167,11 @@ export function DemoScreen(): VNode {
           </p>
         </Boundary>
       )}
-      <h2>Injected</h2>
+      {injections.length === 0 ? null : <h2>Injected</h2>}
       <ol class="injections" tabIndex={0} aria-label="Injected faults, newest first">
-        {listOf(chaos['injections'])
-          .map(jsonOf)
-          .toReversed()
-          .map((injection, index) => (
-            <Injected key={index} injection={injection} turn={turn} sessionId={id} />
-          ))}
+        {injections.map((injection, index) => (
+          <Injected key={index} injection={injection} turn={turn} sessionId={id} />
+        ))}
       </ol>
     </div>
   )

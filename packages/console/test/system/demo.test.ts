@@ -1,9 +1,24 @@
 /** `breakfall demo`: the fault of every button appears in the thread and heals (69). */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { eventually } from '../../../../test/kit/wait.ts'
 import { Place } from '../../../../e2e/breakfall.ts'
 import { browserTest, isLive } from '../kit/suite.ts'
 
 const PATIENT = { timeout: 60_000 }
+
+/** The runner as the page's System shows it, and its process. */
+async function runnerOf(page: Page): Promise<{ readonly address: string; readonly pid: number }> {
+  await page.getByRole('link', { name: 'System' }).click()
+  const fact = async (part: string, name: string): Promise<string> =>
+    page.locator(`[data-part="${part}"] dt:text-is("${name}") + dd`).innerText()
+  const [address, stateDir] = [await fact('Runner', 'address'), await fact('Daemon', 'state folder')]
+  await page.getByRole('link', { name: 'Demo' }).click()
+  const { pid } = JSON.parse(readFileSync(join(stateDir, '../runner/runner.json'), 'utf8')) as { pid: number }
+  return { address, pid }
+}
 
 browserTest('69: whatever a button breaks, the thread shows it, and the turn continues', async ({ open }) => {
   await using place = new Place()
@@ -34,12 +49,27 @@ browserTest('69: whatever a button breaks, the thread shows it, and the turn con
     )
   const injected = page.locator('.injections li')
   // Between two calls a runner is replaced before anybody looks for it: then the thread has nothing to show.
+  let moved = { pid: 0, from: '' }
   const loseRunners = async (): Promise<void> => {
+    const first = await runnerOf(page)
     await press('kill the runner')
     await page.getByText('The runner was killed.').first().waitFor()
+    const second = await eventually('another runner at the same address', async () => {
+      const runner = await runnerOf(page)
+      return runner.pid !== first.pid && runner
+    })
+    assert.equal(second.address, first.address)
     await press('move the runner')
     await page.getByText('The runner moved to another port.').first().waitFor()
+    moved = { pid: second.pid, from: second.address }
   }
+  /** Moved, it is the same process at another address, once a command has looked for it. */
+  const isMoved = (): Promise<unknown> =>
+    eventually('the same runner at another address', async () => {
+      const runner = await runnerOf(page)
+      assert.equal(runner.pid, moved.pid)
+      return runner.address !== moved.from
+    })
   const faults = [
     ['cut it', 'reset', 'broke off'],
     ['end it early', 'early_end', 'ended without proof'],
@@ -59,6 +89,7 @@ browserTest('69: whatever a button breaks, the thread shows it, and the turn con
     if (kind === 'status 429') await loseRunners() // while it waits
     await survives(index + 1)
   }
+  await isMoved()
   const before = await injected.count()
   await page.locator('#rate').fill('50')
   await press('Apply')

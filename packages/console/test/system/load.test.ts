@@ -1,6 +1,6 @@
 /** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions (15, 37, 39, 48, and the budgets). */
 import assert from 'node:assert/strict'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { Journal } from '../kit/journal.ts'
 import { StagedDaemon } from '../kit/staged-daemon.ts'
 import { browserTest, textOf } from '../kit/suite.ts'
@@ -154,6 +154,46 @@ browserTest(
     staged.push('s1', ...journal.end('done', 0).events.slice(head))
     await page.waitForSelector('.state-bar[data-state="finished"]')
     assert.match(await textOf(page, '.ending'), /71 steps/)
+  },
+)
+
+browserTest(
+  'the thread keeps its newest lane in sight, and stands still once a person scrolls it',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const journal = new Journal('s1', Date.now() - 600_000).turn('t1', 'Write')
+    const fail = (): Journal => journal.step().say('One. ', 5).retry('model_overloaded', '503', 5).wait(9)
+    for (let n = 0; n < 40; n += 1) fail().say('Two. ', 5).call('bash', { command: 'true' }).result('ok', '')
+    staged.put({ id: 's1', title: 'Write', state: 'busy' }, journal.events)
+    const page = await open(staged.open('/s/s1'))
+    const lane = (n: number): Locator => page.locator(`.lane:has(.seg[data-step="${n}"])`)
+    const isInSight = (n: number): Promise<unknown> =>
+      lane(n).evaluate((element) => {
+        const [inner, outer] = [element, element.closest('.lanes-box') ?? element].map((e) => e.getBoundingClientRect())
+        return inner !== undefined && outer !== undefined && inner.bottom <= outer.bottom && inner.top >= outer.top
+      })
+    const grow = async (): Promise<void> => {
+      const from = journal.events.length
+      fail()
+      staged.push('s1', ...journal.events.slice(from))
+    }
+    await lane(40).waitFor()
+    assert.equal(await isInSight(40), true)
+    await grow()
+    await lane(41).waitFor()
+    assert.equal(await isInSight(41), true)
+
+    await page.locator('.lanes-box').evaluate(
+      (box) =>
+        new Promise((resolve) => {
+          box.addEventListener('scroll', () => requestAnimationFrame(resolve), { once: true })
+          box.scrollTop = 0
+        }),
+    )
+    await grow()
+    await lane(42).waitFor()
+    assert.equal(await page.locator('.lanes-box').evaluate((box) => box.scrollTop), 0)
+    assert.equal(await isInSight(1), true)
   },
 )
 
