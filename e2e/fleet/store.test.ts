@@ -1,10 +1,12 @@
-/** A database that restarts, is slow, is full, or has no connections left: acceptance cases 10, 21, 23, 28, 29, 33 and 34. */
+/** A database that restarts, is slow, is full, or has no connections left: acceptance cases 10, 21, 23, 25, 28, 29, 33 and 34. */
 import assert from 'node:assert/strict'
 import { chmodSync, chownSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, test } from 'node:test'
+import { isTerminal } from '@breakfall/wire'
 import pg from 'pg'
+import { isAppend } from '../../packages/daemon/test/conformance/shared-database.ts'
 import { types } from '../../packages/daemon/test/support/api.ts'
 import { smallDisk } from '../../packages/daemon/test/support/small-disk.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
@@ -181,6 +183,52 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal((await sameEverywhere([a, b], id, turnId)).at(-1)?.type, 'turn-end')
     assert.equal(rig.effects().filter((line) => line === 'full').length, 1)
   })
+
+  test(
+    '25: the answers to fifty commits are lost: every event is there once, and no turn loses its owner',
+    LIMIT,
+    async () => {
+      const cut = await rig.proxied('cut', LONG)
+      let cuts = 0
+      let isNext = true
+      cut.toStore.cutAnswerTo = (question) => {
+        if (!isAppend(question) || cuts === 50) return false
+        isNext = !isNext // its repetition gets through
+        if (!isNext) cuts += 1
+        return !isNext
+      }
+      const { id } = await cut.api.session(inShared)
+      const names: string[] = []
+      const turns: string[] = []
+      while (cuts < 50) {
+        const name = `cut${turns.length}`
+        names.push(name)
+        writeFileSync(join(rig.workspace, name), '') // its command does not wait
+        for (const prompt of [name, 'talk']) {
+          const turnId = await cut.api.prompt(id, prompt)
+          await cut.api.ended(id, turnId)
+          turns.push(turnId)
+        }
+      }
+      const events = await sameEverywhere([a, b, cut], id, turns.at(-1) ?? '')
+      const ends = events.filter(isTerminal)
+      assert.deepEqual(
+        ends.map(({ turnId, type }) => `${turnId} ${type}`),
+        turns.map((turnId) => `${turnId} turn-end`),
+      )
+      assert.ok(!types(events).includes('taken-over'))
+      assert.deepEqual(
+        rig.effects().filter((line) => line.startsWith('cut')),
+        names,
+      )
+      const [row] = await query('SELECT barrier FROM daemons WHERE boot_id = $1', [cut.bootId])
+      assert.ok(
+        Number(row?.['barrier']) >= 25,
+        'each was believed behind another commit only; a few repetitions were cut, too',
+      )
+      await cut.program.stop()
+    },
+  )
 
   test('34: a slow database slows turns down, and costs no owner', LIMIT, async () => {
     const slow = await rig.proxied('slow', ['--lease-ms', '12000'])
