@@ -8,6 +8,7 @@ import {
   type Item,
   messageItem,
   otherItem,
+  reasoningItem,
   responseEvent,
   responseFrames,
 } from '../../../test/kit/responses-frames.ts'
@@ -92,6 +93,29 @@ test('with hold auto, parts that grow by turns go out when the wait is over', (t
   t.mock.timers.tick(20)
   client.stop()
   assert.match(written, /"delta":"zi"/)
+})
+
+test('thoughts too long to be held back are closed before another attempt’s follow, and the output has both', async () => {
+  const thoughts = Array.from({ length: 20 }, (_, index) => `thought ${index} `)
+  const items = (n: number): string[] =>
+    responseFrames([reasoningItem(thoughts, `rs_${n}`), messageItem(['Hello'], `msg_${n}`)])
+  for (const hold of HOLDS) {
+    const script = [cut(...items(1).slice(0, 15)), stream(...items(2))]
+    const got = await relayed(script, { api: 'openai-responses', hold, holdBytesMax: 1_000 })
+    const done = got.frames.filter(({ json }) => json.type === 'response.output_item.done')
+    assert.deepEqual(
+      done.map(({ json }) => [json.output_index, json.item.id]),
+      [
+        [0, 'rs_1'],
+        [1, 'rs_2'],
+        [2, 'msg_2'],
+      ],
+    )
+    assert.deepEqual(
+      got.frames.at(-1)?.json.response.output,
+      done.map(({ json }) => json.item),
+    )
+  }
 })
 
 test('text that another attempt adds to a closed message is an error, also after a call that was held back', async () => {

@@ -121,8 +121,6 @@ export class ClientStream {
     }
     this.#sendHeld()
     this.#send(entry)
-    if (kind === 'content' || kind === 'tool' || kind === 'item-end') this.contentSent = true
-    if (kind === 'tool') this.#toolsSent = true
   }
 
   /** The answer is complete and proven: what is held goes out, and what follows passes through. */
@@ -215,14 +213,14 @@ export class ClientStream {
     this.#held = []
     this.#heldChars = 0
     for (const entry of held) this.#send(entry)
-    if (held.some(({ texts }) => texts.length > 0)) this.contentSent = true
-    if (this.#holdsTools) this.contentSent = this.#toolsSent = true
   }
 
-  #send({ frame, json, fresh, texts }: Held): void {
+  #send({ kind, frame, json, fresh, texts }: Held): void {
     const out = this.shape.frame(frame, json, fresh)
     if (out === '') return
     if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
+    if (texts.length > 0 || IS_CONTENT.has(kind)) this.contentSent = true
+    if (kind === 'tool') this.#toolsSent = true
     for (const segment of texts) this.#remember(segment)
     if (typeof out === 'string') this.#write(out)
     else this.#out.addFrame(out)
@@ -276,5 +274,8 @@ export class ClientStream {
     this.#sink.end()
   }
 }
+
+/** What a client holds once it went out, and another attempt has to fit to. */
+const IS_CONTENT: ReadonlySet<FrameKind> = new Set<FrameKind>(['content', 'tool', 'item', 'item-end'])
 
 const charsOf = ({ data, source }: SseFrame): number => (source === undefined ? data.length : source.to - source.from)
