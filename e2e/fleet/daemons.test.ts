@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { isAppend } from '../../packages/daemon/test/conformance/store-kit.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
 import type { HeldRequest } from '../../test/kit/holding-proxy.ts'
 import type { TcpProxy } from '../../test/kit/tcp-proxy.ts'
@@ -76,6 +77,42 @@ describe('side by side', { concurrency: true }, () => {
         ['frozen'],
       )
       await assertEpochsGrow(rig, id)
+    },
+  )
+
+  test(
+    'a prompt that waits for its commit when the database goes away gets 503, and with its key it is accepted once elsewhere',
+    LIMIT,
+    async () => {
+      const lost = await rig.proxied('lost')
+      const { id } = await lost.api.session(inShared)
+      const key = { 'idempotency-key': 'k' }
+      const send = ({ api }: FleetDaemon) =>
+        api.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'echo lost >> effects' }, key)
+      lost.toStore.cutAnswerTo = (question) => {
+        if (isAppend(question)) lost.toStore.up = 'drop' // the append itself, and everything after it
+        return false
+      }
+      try {
+        const { status, json, headers } = await send(lost)
+        assert.deepEqual([status, json['category'], headers.get('retry-after')], [503, 'journal_unreachable', '1'])
+      } finally {
+        lost.toStore.cutAnswerTo = undefined
+      }
+      const receipt = await eventually('another daemon accepts it', async () => {
+        const answer = await send(b)
+        return answer.status === 202 ? answer.json : undefined
+      })
+      lost.toStore.heal()
+      await isBornAgain(lost)
+      await rig.ready(lost)
+      assert.deepEqual((await send(lost)).json, receipt)
+      const events = await sameEverywhere([a, b, lost], id, String(receipt['turnId']))
+      assert.equal(events.filter(({ type }) => type === 'turn-start').length, 1)
+      assert.deepEqual(
+        rig.effects().filter((line) => line === 'lost'),
+        ['lost'],
+      )
     },
   )
 

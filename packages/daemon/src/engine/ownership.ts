@@ -55,6 +55,21 @@ export class Gate {
     }
   }
 
+  /** The result of the work, which only the caller stops waiting for when the lease may run out: the database does not answer. */
+  async whileOpen<T>(work: Promise<T>, sideEffects: 'none' | 'unknown'): Promise<T> {
+    const over = new AbortController()
+    const closed = async (): Promise<T> => {
+      while (this.#lease.isHeld() && !over.signal.aborted) await this.#next(over.signal)
+      if (over.signal.aborted) return work
+      throw unanswered(sideEffects)
+    }
+    try {
+      return await Promise.race([work, closed()])
+    } finally {
+      over.abort()
+    }
+  }
+
   #next(signal: AbortSignal): Promise<string> {
     return new Promise((resolve) => {
       const done = (change: string): void => {
@@ -72,6 +87,18 @@ export class Gate {
 }
 
 // ---- details ----
+
+const unanswered = (sideEffects: 'none' | 'unknown'): Fault =>
+  new Fault('journal_unreachable', {
+    boundary: 'journal',
+    sideEffects,
+    retryAfterMs: 1_000,
+    message: {
+      happened: "The journal's database stopped answering before this request was done.",
+      action: 'It may still take effect when the database is back.',
+      advice: 'Send it again, here or to another daemon. A prompt with the same Idempotency-Key is accepted once.',
+    },
+  })
 
 const LOOK_MS = 250
 /** Between two looks at what a parked turn waits for, if nothing announces it. */

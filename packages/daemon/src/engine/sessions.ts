@@ -147,7 +147,7 @@ export class Sessions {
   /** Changes the title at once, and the model and its provider for the next turn. */
   async change(id: string, patch: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
-    const done = await this.#loader.use(id, (session) => this.#actions.change(session, patch))
+    const done = await this.#use(id, (session) => this.#actions.change(session, patch))
     if (done === undefined) notFound('session', id)
     if (done === 'owned') {
       // A key stays in the memory of the daemon that was given it: it must not pass through the store.
@@ -221,7 +221,8 @@ export class Sessions {
 
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
-    const done = await this.#loader.use(id, (session) => this.#actions.prompt(session, request, key))
+    const sideEffects = key === undefined ? 'unknown' : 'none' // the same key gets the same receipt
+    const done = await this.#use(id, (session) => this.#actions.prompt(session, request, key), sideEffects)
     if (done === undefined) notFound('session', id)
     if (done !== 'owned') return done
     const known = key === undefined ? undefined : await this.#store.getKey(id, key)
@@ -241,7 +242,7 @@ export class Sessions {
     if (view.endedAt !== null) return { turn: view, isOver: true }
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
-    const done = await this.#loader.use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
+    const done = await this.#use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
     if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     const body = JSON.stringify({ turnId, cancel })
@@ -256,7 +257,7 @@ export class Sessions {
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
     if (!isWaiting && !isUnowned) throw notParked(view.state)
-    const done = await this.#loader.use(view.sessionId, () => this.#actions.resume(view, { provider }))
+    const done = await this.#use(view.sessionId, () => this.#actions.resume(view, { provider }))
     if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
     await this.#ask(view.sessionId, 'resume', { turnId }, RESUME_MS)
@@ -271,7 +272,7 @@ export class Sessions {
       ...request,
       ...(request.reason === undefined ? {} : { reason: this.#clean(request.reason) ?? '' }),
     }
-    const done = await this.#loader.use(view.sessionId, (session) =>
+    const done = await this.#use(view.sessionId, (session) =>
       this.#actions.approve(session, view, { ...approval, provider }),
     )
     if (done === undefined) notFound('session', view.sessionId)
@@ -321,6 +322,15 @@ export class Sessions {
   }
 
   // ---- details, in the order they are used above ----
+
+  /** `sideEffects`: of sending the request again, if the database stops answering before it is done. */
+  #use<T>(
+    id: string,
+    work: (session: LiveSession) => Promise<T>,
+    sideEffects: 'none' | 'unknown' = 'none',
+  ): Promise<T | 'owned' | undefined> {
+    return this.#ports.gate.whileOpen(this.#loader.use(id, work), sideEffects)
+  }
 
   /** Another daemon owns the session: asks it, and waits for its answer. */
   #ask(sessionId: string, kind: CommandKind, body: object, waitMs: number): Promise<unknown> {

@@ -8,6 +8,8 @@ import type { Store } from '../../src/store/store.ts'
 import { openDaemon } from './postgres-adapter.ts'
 import { TURN_ID } from './store-kit.ts'
 
+export { isAppend } from './store-kit.ts'
+
 let database: Database
 before(async () => {
   database = await newDatabase()
@@ -39,9 +41,6 @@ export async function proxied(t: TestContext): Promise<{ proxy: TcpProxy; url: s
   url.port = String(proxy.port)
   return { proxy, url: url.href }
 }
-
-/** Appends are the only statements that have names. */
-export const isAppend = (question: string): boolean => question.includes('breakfall_')
 
 export const busy = { state: 'busy', turnId: TURN_ID } as const
 export const free = { wakeAt: '2020-01-01T00:00:00.000Z', waitFor: null }

@@ -67,3 +67,6 @@ export function turnOf(sessionId: string): TurnRow {
     cancel: { actor: 'user', reason: 'no', at: 'now' },
   }
 }
+
+/** Whether PostgreSQL is asked to append. Appends are the only statements that have names. */
+export const isAppend = (question: string): boolean => question.includes('breakfall_')
