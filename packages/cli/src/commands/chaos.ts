@@ -20,13 +20,7 @@ export type ChaosOptions = {
 
 export async function chaosCommand({ out }: Context, options: ChaosOptions): Promise<number> {
   const chaos = await import('@breakfall/chaos')
-  if (options.list === true) {
-    const rows = chaos.FAULT_LINES.map((line) => line.split('  '))
-    if (out.json) for (const [fault = '', does = ''] of rows) out.data({ fault, does })
-    else for (const line of tableOf(rows)) out.line(line)
-    if (out.json) out.result({ count: chaos.FAULT_LINES.length })
-    return EXIT_CODES.finished
-  }
+  if (options.list === true) return listFaults(chaos, out)
   const plan = planFrom(options.plan, chaos)
   if ((options.rehearsal === true) === (options.upstream !== undefined))
     throw new Fault('invalid_request', {
@@ -54,16 +48,7 @@ export async function chaosCommand({ out }: Context, options: ChaosOptions): Pro
     })
   started.defer(() => proxy.close())
   if (out.json) out.data({ event: 'listening', url: proxy.url })
-  else {
-    out.line(`${proxy.url}  →  ${upstream}`)
-    out.line(
-      out.style(
-        'dim',
-        `plan: seed ${plan.seed}, rate ${plan.rate}, ${plan.at.length} fixed; use the first URL in your agent, stop with Ctrl-C\n`,
-      ),
-    )
-    out.line(out.style('bold', row('time', 'request', 'attempt', 'fault', 'after')))
-  }
+  else printHead(out, `${proxy.url}  →  ${upstream}`, plan)
   await stopped
   await started.disposeAsync()
   printTotals(requests, counts, out)
@@ -71,6 +56,21 @@ export async function chaosCommand({ out }: Context, options: ChaosOptions): Pro
 }
 
 // ---- details ----
+
+function listFaults(chaos: typeof Chaos, out: Output): number {
+  const rows = chaos.FAULT_LINES.map((line) => line.split('  '))
+  if (out.json) for (const [fault = '', does = ''] of rows) out.data({ fault, does })
+  else for (const line of tableOf(rows)) out.line(line)
+  if (out.json) out.result({ count: rows.length })
+  return EXIT_CODES.finished
+}
+
+function printHead(out: Output, route: string, { seed, rate, at }: Plan): void {
+  out.line(route)
+  const about = `plan: seed ${seed}, rate ${rate}, ${at.length} fixed; use the first URL in your agent, stop with Ctrl-C\n`
+  out.line(out.style('dim', about))
+  out.line(out.style('bold', row('time', 'request', 'attempt', 'fault', 'after')))
+}
 
 async function rehearsalModel(chaos: typeof Chaos, started: AsyncDisposableStack): Promise<string> {
   const model = await chaos.startRehearsalModel({ chunkDelayMs: 5 })

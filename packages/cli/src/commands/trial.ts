@@ -8,7 +8,7 @@ import { onSignal } from '../process/signals.ts'
 import type { Output } from '../render/output.ts'
 import { type Cell, cardRows, meaningOf, scoreOf, STYLES, verdictName } from '../trial/card.ts'
 import { type CellRun, columnsOf, DIRECT, runCell } from '../trial/cell.ts'
-import { isMet, readRequirement } from '../trial/require.ts'
+import { isMet, readRequirement, type Requirement } from '../trial/require.ts'
 
 export type TrialOptions = {
   readonly faults?: string
@@ -54,22 +54,8 @@ export async function trialCommand(
       tell(out, cell ?? at)
     }
   }
-  const names = columns.map(({ name }) => name)
-  const score = scoreOf(cells, names.at(-1) ?? DIRECT.name)
-  const isPassed = requirement === undefined || isMet(requirement, score)
-  const scores = Object.fromEntries(names.map((name) => [name, scoreOf(cells, name)]))
-  if (out.json) out.result({ outcome: isPassed ? 'finished' : 'failed', seed, mode, cells, skipped, score, scores })
-  else
-    printCard(
-      out,
-      plans.map(({ fault }) => fault),
-      names,
-      cells,
-    )
-  if (isPassed) return EXIT_CODES.finished
-  const short = `${score.exact} of ${score.of} runs are exact, which is less than --require ${options.require}.`
-  out.say(out.styleErr('red', short))
-  return EXIT_CODES.failed
+  const faults = plans.map(({ fault }) => fault)
+  return report(out, { seed, mode, faults, columns: columns.map(({ name }) => name), cells, skipped, requirement })
 }
 
 // ---- details, in the order they are used above ----
@@ -125,6 +111,29 @@ function tell(out: Output, cell: Cell | Skipped): void {
     out.say(
       `${out.styleErr(STYLES[cell.verdict], verdictName(cell.verdict).padEnd(11))} ${through}: ${meaningOf(fault)}`,
     )
+}
+
+type Trial = {
+  readonly seed: number
+  readonly mode: Chaos.TrialMode
+  readonly faults: readonly string[]
+  readonly columns: readonly string[]
+  readonly cells: readonly Cell[]
+  readonly skipped: readonly Skipped[]
+  readonly requirement: Requirement | undefined
+}
+
+/** Prints the result, and returns the exit code. The last column is the one that has to meet the requirement. */
+function report(out: Output, { seed, mode, faults, columns, cells, skipped, requirement }: Trial): number {
+  const score = scoreOf(cells, columns.at(-1) ?? DIRECT.name)
+  const isPassed = requirement === undefined || isMet(requirement, score)
+  const scores = Object.fromEntries(columns.map((name) => [name, scoreOf(cells, name)]))
+  if (out.json) out.result({ outcome: isPassed ? 'finished' : 'failed', seed, mode, cells, skipped, score, scores })
+  else printCard(out, faults, columns, cells)
+  if (isPassed) return EXIT_CODES.finished
+  const short = `${score.exact} of ${score.of} runs are exact, which is less than --require exact=${requirement.percent}.`
+  out.say(out.styleErr('red', short))
+  return EXIT_CODES.failed
 }
 
 function cannotStart([name = '']: readonly string[], cause: Fault): Fault {
