@@ -123,7 +123,7 @@ type Trial = {
   readonly requirement: Requirement | undefined
 }
 
-/** Prints the result, and returns the exit code. The last column is the one that has to meet the requirement. */
+/** Prints the result, and returns the exit code. The last column has to meet the requirement. */
 function report(out: Output, { seed, mode, faults, columns, cells, skipped, requirement }: Trial): number {
   const score = scoreOf(cells, columns.at(-1) ?? DIRECT.name)
   const isPassed = requirement === undefined || isMet(requirement, score)
