@@ -5,7 +5,7 @@ import type { Ports } from './ports.ts'
 /** Waits until then, unless a person ends the wait or something stops the turn. */
 export async function backOff({ now }: Pick<Ports, 'now'>, session: LiveSession, until: number): Promise<void> {
   while (session.fold.turn?.retryAt != null && now() < until && !session.signal.aborted)
-    await session.isWokenWithin(until - now())
+    await session.sleepUnlessWoken(until - now())
 }
 
 /** Ends the wait, because a person says so. False if the turn does not wait. */

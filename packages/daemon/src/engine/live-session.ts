@@ -3,8 +3,8 @@
  *
  * I1  Journal first: the fold and the readers move only after the store has committed.
  * I2  Writes of one session run one after another; each is decided on the state that the previous one left.
- * I4  In a shared store, the append that ends or parks a turn also gives the session up, unless a request is using it here.
  * I3  An accepted cancel is durable: it is stored with its turn before the caller gets an answer.
+ * I4  In a shared store, the append that ends or parks a turn also gives the session up, unless a request is using it here.
  */
 import assert from 'node:assert/strict'
 import { Fault, type Policy, sleep } from '@breakfall/faults'
@@ -162,14 +162,14 @@ export class LiveSession {
     if (this.#stop.signal.aborted) this.#stop = new AbortController()
   }
 
-  /** Ends the waits of `isWokenWithin`: something changed that a waiting turn may care about. */
+  /** Ends the waits of `sleepUnlessWoken`: something changed that a waiting turn may care about. */
   wake(): void {
     for (const wakeup of this.#wakeups) wakeup()
   }
 
-  /** Waits for that time. True if `wake` or `interrupt` ended the wait early. */
-  async isWokenWithin(ms: number): Promise<boolean> {
-    if (this.signal.aborted) return true
+  /** Sleeps for that time, unless `wake` or `interrupt` ends the sleep early: then the result is `woken`. */
+  async sleepUnlessWoken(ms: number): Promise<'slept' | 'woken'> {
+    if (this.signal.aborted) return 'woken'
     const woken = new AbortController()
     const wakeup = (): void => woken.abort()
     this.#wakeups.add(wakeup)
@@ -178,7 +178,7 @@ export class LiveSession {
     } finally {
       this.#wakeups.delete(wakeup)
     }
-    return woken.signal.aborted
+    return woken.signal.aborted ? 'woken' : 'slept'
   }
 
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */

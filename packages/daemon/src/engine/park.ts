@@ -79,7 +79,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
     if (now >= spentAt) return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
     if (await isReady(ports, session, source, hasChanged)) return resumePaced(ports, session, 'signal')
     await session.giveUp() // I5
-    if (!session.isLost) await session.isWokenWithin(IN_USE_MS)
+    if (!session.isLost) await session.sleepUnlessWoken(IN_USE_MS)
     return
   }
   for (let probe = 0; ; probe += 1) {
@@ -109,7 +109,7 @@ const nextProbe = (ports: Ports, probe: number): number =>
 
 /** True if a cancel, a resume or a shutdown ended the wait. */
 async function isWoken(session: LiveSession, ms: number): Promise<boolean> {
-  return (await session.isWokenWithin(ms)) || session.fold.turn?.parked == null
+  return (await session.sleepUnlessWoken(ms)) === 'woken' || session.fold.turn?.parked == null
 }
 
 const waitedTooLong = (fault: FaultReport): Fault =>

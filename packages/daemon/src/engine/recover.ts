@@ -15,7 +15,7 @@ import type { Ports } from './ports.ts'
 export async function waitToRecover(ports: Ports, session: LiveSession): Promise<void> {
   const { turn } = session.fold
   const isParked = turn?.parked != null && !isHandover(turn.parked.fault.category) // paced when it resumes
-  if (!isParked && session.cancelOf(turn?.id) === null) await session.isWokenWithin(ports.pacing.startDelayMs()) // I1
+  if (!isParked && session.cancelOf(turn?.id) === null) await session.sleepUnlessWoken(ports.pacing.startDelayMs()) // I1
 }
 
 /** Journals that this process continues the turn, unless the turn is parked for another reason or a user has resumed it already. */
