@@ -109,7 +109,10 @@ describe('the pump', async () => {
     assert.equal((await runner.run('b1', 'echo c')).stdout, 'c\n')
     assert.equal(pumpOf(stateDir), pump)
     process.kill(pump, 'SIGKILL')
-    await until(() => existsSync(join(stateDir, 'pump.json')) && pumpOf(stateDir) !== pump, Boolean)
+    await until(
+      () => (existsSync(join(stateDir, 'pump.json')) ? pumpOf(stateDir) : 0),
+      (pid) => pid !== 0 && pid !== pump, // the note is there before it is written
+    )
     assert.deepEqual((await runner.run('b1', 'touch go')).exec.exit?.diagnostics, [])
     const { exit } = await runner.client.waitExec('b1', 'e1')
     assert.equal((await runner.client.execOutput('b1', 'e1', 'stdout')).toString(), 'a\nb\n')
