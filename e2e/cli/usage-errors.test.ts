@@ -214,3 +214,27 @@ test('without a sandbox the message says how to continue without one', LIMIT, as
     /cannot isolate commands.*bwrap is not on the PATH\n {2}to run without a sandbox.*--isolation process\n/s,
   )
 })
+
+test('npm start never sends a command with a word too many to a model', LIMIT, async () => {
+  await using server = await httpServer((_request, response) => response.end())
+  await using place = new Place()
+  for (const line of [
+    'explain stuff here now',
+    'sessions foo',
+    'doctor now',
+    'up now',
+    'open the door',
+    'config is broken',
+    'completion tomorrow',
+    'run the tests',
+    'rm the old logs',
+  ]) {
+    const { code, stderr } = await place.run(['npm-start', ...line.split(' ')], { OPENAI_BASE_URL: server.url })
+    assert.equal(code, 2, `${line}: ${stderr}`)
+    assert.ok(stderr.includes(`start -- run '${line}'`), stderr)
+  }
+  const typo = await place.run(['npm-start', 'gatewya', '--upstream', server.url])
+  assert.equal(typo.code, 2)
+  assert.match(typo.stderr, /Unknown command 'gatewya'\. Did you mean gateway\? .*For help: npm .*start -- --help/)
+  assert.equal(server.count, 0)
+})

@@ -3,7 +3,7 @@ import { type Command, CommanderError } from 'commander'
 import { EXIT_CODES, exitCodeOf, Fault, faultFrom } from '@breakfall/faults'
 import { resultFieldsOf } from './command-line/context.ts'
 import { commonFlagsLast } from './command-line/flags.ts'
-import { startWords } from './command-line/npm-start.ts'
+import { howToPrompt, startWords, unclearPrompt } from './command-line/npm-start.ts'
 import { buildProgram } from './command-line/tree.ts'
 import { usageSentence } from './command-line/usage-error.ts'
 import { NPM_START } from './process/command-name.ts'
@@ -17,29 +17,37 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const words = wordsOf(program, argv.slice(2))
+  const given = givenToNpmStart(argv)
+  const words = given === undefined ? commonFlagsLast(argv.slice(2)) : startWords(program, given)
   const json = beforeDashes(words).includes('--json')
   const out = new Output({ json, resultFields: resultFieldsOf(words[0]) })
   onSignal((signal) => exitCancelled(signal, out))
   try {
+    refuseIfUnclear(given)
     await program.parseAsync(hasKnownCommand(program, words) ? words : words.filter((word) => !isHelp(word)), {
       from: 'user',
     })
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return usageError(error, pathOf(program, words), out)
+    if (error instanceof CommanderError) return usageError(error, pathOf(program, words), out, given)
     return report(faultFrom(error), out)
   }
 }
 
 // ---- details, in the order they are used above ----
 
-const wordsOf = (program: Command, [first, ...others]: readonly string[]): readonly string[] =>
-  first === NPM_START ? startWords(program, others) : commonFlagsLast(first === undefined ? [] : [first, ...others])
+/** Undefined if the program was started by its own name. */
+const givenToNpmStart = ([, , first, ...others]: readonly string[]): readonly string[] | undefined =>
+  first === NPM_START ? others : undefined
 
 /** Words after `--` are arguments, even if they look like flags. */
 const beforeDashes = (words: readonly string[]): readonly string[] =>
   words.includes('--') ? words.slice(0, words.indexOf('--')) : words
+
+function refuseIfUnclear(given: readonly string[] = []): void {
+  const error = unclearPrompt(given)
+  if (error !== undefined) throw new Fault('invalid_request', { error })
+}
 
 const isHelp = (word: string): boolean => word === '--help' || word === '-h'
 
@@ -60,10 +68,15 @@ function pathOf({ commands }: Command, [name, ...others]: readonly string[]): re
   return command === undefined ? [] : [command.name(), ...pathOf(command, others)]
 }
 
-function usageError(error: CommanderError, path: readonly string[], out: Output): number {
+function usageError(
+  error: CommanderError,
+  path: readonly string[],
+  out: Output,
+  given: readonly string[] = [],
+): number {
   if (error.exitCode === 0) return EXIT_CODES.finished // it was asked for help or the version
   if (error.code === 'commander.help') return needsCommand(path, out)
-  return report(new Fault('invalid_request', { error: usageSentence(error, path) }), out)
+  return report(new Fault('invalid_request', { error: usageSentence(error, path, howToPrompt(given)) }), out)
 }
 
 /** `breakfall mcp` alone: its help has been printed, so only programs need a sentence. */

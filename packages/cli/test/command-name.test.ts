@@ -19,6 +19,7 @@ test('only the name of a command is replaced, not a path, a sentence or another 
     typed('see: breakfall show X, or "breakfall up"; under breakfall up: breakfall resume X'),
     'see: npm start -- show X, or "npm start -- up"; under npm start -- up: npm start -- resume X',
   )
+  assert.equal(typed('For help: breakfall --help'), 'For help: npm start -- --help')
   for (const text of [
     'npm --prefix /src/breakfall start -- go',
     'if a breakfall command fails this way',

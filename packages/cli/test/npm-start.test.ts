@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from 'commander'
-import { startWords } from '../src/command-line/npm-start.ts'
+import { startWords, unclearPrompt } from '../src/command-line/npm-start.ts'
 import { buildProgram } from '../src/command-line/tree.ts'
 
 const program = buildProgram(() => undefined)
@@ -28,30 +28,62 @@ test('a command keeps its flags if they come first', () => {
   assert.deepEqual(start(['--json', 'fix it']), ['run', '--json', 'fix it'])
 })
 
-test('several sessions can be removed, and what follows two dashes is not counted', () => {
-  for (const line of ['rm 0198abcd 0198abce 0198abcf', 'trial -- node my agent.js', 'gateway --upstream URL --port 0'])
+test('what follows a command is its own, also if it is too much: it is refused there, and never sent to a model', () => {
+  for (const line of [
+    'rm 0198abcd 0198abce 0198abcf',
+    'trial -- node my agent.js',
+    'trial node agent.mjs',
+    'gateway --upstream URL --port 0',
+    'explain stuff here now',
+    'sessions foo',
+    'doctor now',
+    'up now',
+    'show me what this does',
+    'run the tests',
+    'rm the old logs',
+    'config is broken',
+    'mcp servers are missing',
+    'completion tomorrow',
+  ])
     assert.deepEqual(start(line.split(' ')), line.split(' '))
 })
 
-test('a single word that is nearly a command is refused as one, and not sent to a model', () => {
+test('a word alone that is nearly a command is refused as one, with or without flags', () => {
   for (const word of ['docter', 'sesions', 'Doctor', 'upp']) assert.deepEqual(start([word]), [word])
-  for (const words of [['test'], ['fix'], ['docter', 'please']]) assert.deepEqual(start(words), ['run', ...words])
+  assert.deepEqual(start(['gatewya', '--upstream', 'URL']), ['gatewya', '--upstream', 'URL'])
+  for (const words of [['test'], ['fix'], ['fix', '--model', 'm'], ['docter', 'please']])
+    assert.deepEqual(start(words), ['run', ...words])
 })
 
-test('anything else is a prompt, also if it starts with the name of a command', () => {
+test('anything else is a prompt, also if it starts with the name of a command in quotes', () => {
   for (const words of [
     ['make the test pass'],
     ['run the tests and fix them'],
-    ['show', 'me', 'what', 'this', 'does'],
-    ['run', 'the', 'tests'],
-    ['rm', 'the', 'old', 'logs'],
-    ['config', 'is', 'broken'],
-    ['mcp', 'servers', 'are', 'missing'],
-    ['completion', 'tomorrow'],
+    ['up to date?'],
+    ['make', 'the', 'test', 'pass'],
     ['--network', 'host', 'fetch it'],
     ['-'],
-  ])
+  ]) {
     assert.deepEqual(start(words), ['run', ...words])
+    assert.equal(unclearPrompt(words), undefined)
+  }
   assert.deepEqual(start([]), ['run'])
   assert.deepEqual(start(['run', 'fix it']), ['run', 'fix it'])
+})
+
+test('the help and the version are those of the program', () => {
+  for (const words of [['--help'], ['-h'], ['--version'], ['help', 'run']]) assert.deepEqual(start(words), words)
+})
+
+test('words that a command takes, but that read like a prompt, are refused', () => {
+  assert.equal(
+    unclearPrompt(['run', 'the', 'tests']),
+    "It is unclear where the prompt starts. Nothing was sent. Put it in quotes: breakfall run 'the tests', or breakfall run 'run the tests'",
+  )
+  assert.equal(
+    unclearPrompt(['--json', 'rm', 'the', 'old', 'logs']),
+    "rm takes ids of sessions, got the, old, logs. Nothing was deleted. To send it as a prompt: breakfall run 'rm the old logs'",
+  )
+  for (const line of ['run hi', 'run --model m fix it', 'rm 0198abcd 0198abce', 'rm logs', 'trial node agent.mjs', ''])
+    assert.equal(unclearPrompt(line.split(' ')), undefined, line)
 })

@@ -1,35 +1,50 @@
-/** The words after `npm start --`: a command if they read like one, otherwise the prompt of a run. Pure. */
-import type { Argument, Command } from 'commander'
+/** The words after `npm start --`: a command if the first word names one, otherwise the prompt of a run. Pure. */
+import type { Command } from 'commander'
 import { nearest } from '@breakfall/wire/internal'
+import { shellQuoted } from '../render/shell-quoted.ts'
 import { commonFlagsLast } from './flags.ts'
 
 /**
- * `show 0198` and `mcp list` are commands; `show me what this does` is a prompt, and so is everything in quotes with a space. A single
- * word that is nearly a command is no prompt: it is passed on as the command that it is not, and refused.
+ * `show 0198` is a command, and so is `show me what this does`, which is refused: a prompt costs money, a refusal does not. A prompt in
+ * quotes is one word, and no command has a space in its name. A word alone that is nearly a command is refused, too.
  */
 export function startWords(program: Command, given: readonly string[]): readonly string[] {
   const words = commonFlagsLast(given)
-  const [first, ...others] = words
+  const [first] = words
   if (first === undefined) return ['run']
-  return first === 'help' || isCommand(program, first, others) || isTypo(program, words) ? words : ['run', ...given]
+  return PROGRAM_WORDS.has(first) || isCommand(program, first) || isTypo(program, words) ? words : ['run', ...given]
+}
+
+/** Why these words are refused, although the command would take them: they read like a prompt. Undefined if they are clear. */
+export function unclearPrompt(given: readonly string[]): string | undefined {
+  const [command, ...words] = plainWords(given)
+  if (command === 'run' && words.length > 1)
+    return `It is unclear where the prompt starts. Nothing was sent. Put it in quotes: breakfall run ${shellQuoted(words.join(' '))}, or ${asPrompt([command, ...words])}`
+  if (command === 'rm' && words.length > 1 && !words.every((word) => SESSION_ID.test(word)))
+    return `rm takes ids of sessions, got ${words.join(', ')}. Nothing was deleted. ${howToPrompt(given)}`
+  return undefined
+}
+
+/** For several words that a command refused. Undefined if it was one, which is a mistake in a command and no prompt. */
+export function howToPrompt(given: readonly string[]): string | undefined {
+  const words = plainWords(given)
+  return words.length < 2 ? undefined : `To send it as a prompt: ${asPrompt(words)}`
 }
 
 // ---- details, in the order they are used above ----
 
-function isCommand(parent: Command, name: string, others: readonly string[]): boolean {
-  const command = parent.commands.find((child) => child.name() === name)
-  if (command === undefined) return false
-  const words = beforeFlags(others)
-  const [first, ...more] = words
-  if (command.commands.length === 0) return fits(command.registeredArguments, words)
-  return first === undefined || first === 'help' || isCommand(command, first, more)
-}
+/** They are for the program, and not for a run. */
+const PROGRAM_WORDS: ReadonlySet<string> = new Set(['help', '--help', '-h', '--version', '-V'])
+
+const isCommand = ({ commands }: Command, word: string): boolean => commands.some((command) => command.name() === word)
 
 function isTypo({ commands }: Command, words: readonly string[]): boolean {
-  const [word = ''] = words
+  const [word = '', ...more] = beforeFlags(words)
   const names = commands.map((command) => command.name())
-  return words.length === 1 && /^[a-z]+$/i.test(word) && !names.includes(word) && nearest(word, names) !== undefined
+  return more.length === 0 && /^[a-z]+$/i.test(word) && nearest(word, names) !== undefined
 }
+
+const plainWords = (given: readonly string[]): readonly string[] => beforeFlags(commonFlagsLast(given))
 
 /** Values of flags are not counted: they follow the flags. */
 function beforeFlags(words: readonly string[]): readonly string[] {
@@ -37,11 +52,6 @@ function beforeFlags(words: readonly string[]): readonly string[] {
   return flag === -1 ? words : words.slice(0, flag)
 }
 
-/** With an argument missing it is still a command; with one too many it is a prompt. */
-function fits(takes: readonly Argument[], words: readonly string[]): boolean {
-  const isList = takes.at(-1)?.variadic === true && words.every((word) => SESSION_ID.test(word))
-  if (words.length > takes.length && !isList) return false
-  return words.every((word, index) => takes[index]?.argChoices?.includes(word) ?? true)
-}
+const asPrompt = (words: readonly string[]): string => `breakfall run ${shellQuoted(words.join(' '))}`
 
 const SESSION_ID = /^[0-9a-f-]{4,36}$/i

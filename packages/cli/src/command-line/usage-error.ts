@@ -1,8 +1,15 @@
 /** A mistake on the command line as a sentence in the style of every other error: what is wrong, what was expected, where the help is. Pure. */
 import type { CommanderError } from 'commander'
 
-/** `path`: the command that was meant, such as `mcp list`, word by word; empty if there is none. */
-export function usageSentence({ message }: Pick<CommanderError, 'message'>, path: readonly string[]): string {
+/**
+ * `path`: the command that was meant, such as `mcp list`, word by word; empty if there is none. `howToPrompt`: said if the words that
+ * came with the command were refused, because they may have been meant as a prompt.
+ */
+export function usageSentence(
+  { message }: Pick<CommanderError, 'message'>,
+  path: readonly string[],
+  howToPrompt?: string,
+): string {
   const [first = '', ...rest] = message.replace(/^error: /, '').split('\n')
   const guess = rest.map((line) => / mean (.*)\?/.exec(line)?.[1]).find((words) => words !== undefined)
   const meant = otherName(first) ?? guess // `start` is near to `store`, and means `up`
@@ -10,11 +17,15 @@ export function usageSentence({ message }: Pick<CommanderError, 'message'>, path
   return [
     `${capitalised(inOurWords(first)).replace(/\.$/, '')}.`,
     ...(meant === undefined ? [] : [`Did you mean ${meant}?`]),
-    `Nothing was done. For help: ${help}`,
+    'Nothing was done.',
+    ...(howToPrompt !== undefined && ABOUT_WORDS.test(first) ? [`${howToPrompt}.`] : []),
+    `For help: ${help}`,
   ].join(' ')
 }
 
 // ---- details, in the order they are used above ----
+
+const ABOUT_WORDS = /^(?:too many arguments|unknown command|command-argument)/
 
 /** Names that these commands have in other programs. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {

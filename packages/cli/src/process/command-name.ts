@@ -21,8 +21,8 @@ export const asTyped = (text: string, command: string = here()): string =>
 
 // ---- details ----
 
-/** Before the name of a command, and not at the end of a path. */
-const COMMAND = /(?<![\w/.-])breakfall(?= (?!command\b)[a-z])/g
+/** Before the name of a command or a flag, and not at the end of a path. */
+const COMMAND = /(?<![\w/.-])breakfall(?= (?!command\b)(?:--)?[a-z])/g
 
 const here = (): string =>
   commandName(process.argv, { env: process.env, cwd: folder(), checkout: checkoutFolder.replace(/\/+$/, '') })
