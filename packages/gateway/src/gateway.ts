@@ -181,7 +181,7 @@ class RunningGateway {
     const { logger } = this.#settings
     if (isUnhealed) {
       this.#metrics.unhealed()
-      this.watch.unhealed(requestId, `${method} ${path} passed through and was not healed: status ${status}`)
+      this.watch.unhealed(requestId, `status ${status}: ${method} ${path}, not healed`)
     }
     if (fault === null) logger?.info(line, isUnhealed ? 'passed through, not healed' : 'passed through')
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
