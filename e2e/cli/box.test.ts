@@ -100,3 +100,26 @@ test('--isolation process is honoured, or refused with a sentence', { ...LIMIT, 
   assert.equal(continued.code, 2)
   assert.match(continued.stderr, /--isolation sets up a new session/)
 })
+
+test(
+  '--memory-mb sets the memory of a new box, and a command that needs more says why it was killed',
+  LIMIT,
+  async (t) => {
+    await using desk = await Desk.start(
+      byProgress([ask([bash('x=$(head -c 300000000 /dev/zero | tr "\\0" a)')]), say('ok')]),
+    )
+    const wrong = await desk.command(['run', 'go', '--memory-mb', '5'])
+    assert.equal(wrong.code, 2)
+    assert.match(wrong.stderr, /flag --memory-mb: limits\.memoryMb must be an integer from 16 to 65536/)
+    const continued = await desk.command(['run', '--continue', '--memory-mb', '64'])
+    assert.equal(continued.code, 2)
+    assert.match(continued.stderr, /--memory-mb sets up a new session/)
+    if (!hasSandbox || process.getuid?.() !== 0) return t.skip('needs a memory controller')
+    const { code, lines } = await desk.command(['run', 'go', '--memory-mb', '64'])
+    assert.equal(code, 0)
+    assert.match(
+      lines.join('\n'),
+      /└ exit 137: the kernel killed 1 process .* ran out of memory; raise limits\.memoryMb/,
+    )
+  },
+)

@@ -128,6 +128,36 @@ test('a long output shows its first and last lines, and how many were omitted', 
   }
 })
 
+test('a command that failed says why, and what helps, in the line with its exit code', () => {
+  const oom = {
+    id: 'oom_killed',
+    rank: 'cause',
+    message: 'the box ran out of memory',
+    advice: 'raise limits.memoryMb',
+    retry: 'never',
+    evidence: [],
+    count: 1,
+  }
+  const ended = (exit: object, text = ''): string =>
+    words(new TurnView(), { type: 'tool-result', callId: 'c', outcome: 'failed', text, exit: { ...EXIT_7, ...exit } })
+  const flag = 'in a new session: --memory-mb NUMBER'
+  assert.equal(
+    ended({ code: 137, cause: 'oom_killed', diagnostics: [oom] }),
+    `  └ exit 137: the box ran out of memory; raise limits.memoryMb; ${flag}\n`,
+  )
+  assert.equal(
+    ended({ code: 1, diagnostics: [{ ...oom, id: 'oom_killed_child', rank: 'hint' }] }),
+    `  └ exit 1: the box ran out of memory; raise limits.memoryMb; ${flag}\n`,
+  )
+  const refused = { ...oom, id: 'spawn_refused', message: 'cannot start a process: EAGAIN', advice: 'check the limits' }
+  assert.equal(
+    ended({ code: null, cause: 'spawn_failed', diagnostics: [refused] }, 'no start: cannot start a process: EAGAIN'),
+    '  └ no start: cannot start a process: EAGAIN: check the limits\n',
+  )
+  const other = { ...oom, id: 'guard_lost', rank: 'hint' }
+  assert.equal(ended({ diagnostics: [other] }), '  └ exit 7\n')
+})
+
 test('an output that just fits is shown once, without a note about omitted lines', () => {
   const view = new TurnView()
   words(view, bash)

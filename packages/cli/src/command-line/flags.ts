@@ -58,6 +58,7 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
   put('model.api', options['api'], '--api')
   put('model.profile', options['profile'], '--profile')
   put('agent.systemPrompt', options['systemPrompt'], '--system-prompt')
+  put('limits.memoryMb', options['memoryMb'], '--memory-mb')
   put('daemon.stateDir', options['stateDir'], '--state-dir')
   put('daemon.port', options['port'], '--port')
   put('daemon.store', options['store'], '--store')

@@ -101,6 +101,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       .addOption(
         new Option('--home <home>', 'private: hide your home folder and its toolchains (default: real)').choices(HOMES),
       )
+      .option('--memory-mb <number>', "the box's memory in MiB (default: [limits] memoryMb, or 1024)", wholeNumber)
       .option('--system-prompt <text>', "replace the agent's system prompt; your box and AGENTS.md are still described")
       .option('--share', 'work even if another session is working in this folder (default: [run] sameFolder, or wait)')
       .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')

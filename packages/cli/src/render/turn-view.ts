@@ -8,6 +8,7 @@
  */
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { withCauses } from './cause-lines.ts'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
 import { refusedLine } from './refused-names.ts'
@@ -255,10 +256,10 @@ export class TurnView {
 
   // A result is not progress yet: a call that a fault ends gets one, too. The next step or call is.
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Segment[] {
-    const code = event.exit?.code
+    const { diagnostics = [] } = event.exit ?? {}
     const written = this.#writes.get(event.callId)
     if (written !== undefined && event.outcome === 'ok') this.filesChanged = new Set([...this.filesChanged, written])
-    const refused = refusedLine(event.exit?.diagnostics ?? [], this.#allowed)
+    const refused = refusedLine(diagnostics, this.#allowed)
     const output = [
       ...this.#lastOutput(event.callId),
       ...(refused === undefined ? [] : [this.#line('warn', `  └ ${refused}`)]),
@@ -267,10 +268,7 @@ export class TurnView {
       case 'ok':
         return output
       case 'failed':
-        return [
-          ...output,
-          this.#line('warn', `  └ ${typeof code === 'number' ? `exit ${code}` : firstLine(event.text)}`),
-        ]
+        return [...output, this.#line('warn', `  └ ${withCauses(endOf(event), diagnostics)}`)]
       case 'unknown':
         return [...output, this.#line('bad', `  └ unknown whether this ran: ${firstLine(event.text)}`)]
       case 'cancelled':
@@ -367,6 +365,9 @@ const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY
 const whatHappened = (fault: { readonly errorRaw: string }): string => firstLine(fault.errorRaw)
 
 const firstLine = (text: string): string => shortened(text.split('\n').find((line) => line.trim() !== '') ?? '', 160)
+
+const endOf = ({ exit, text }: SessionEventOf<'tool-result'>): string =>
+  typeof exit?.code === 'number' ? `exit ${exit.code}` : firstLine(text)
 
 function summaryOf(parameters: Readonly<Record<string, unknown>>): string {
   const { command, path } = parameters

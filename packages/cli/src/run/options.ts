@@ -13,6 +13,7 @@ export type RunOptions = ModelFlags & {
   readonly env?: readonly string[]
   readonly mount?: readonly string[]
   readonly home?: 'real' | 'private'
+  readonly memoryMb?: number
   readonly systemPrompt?: string
   readonly rehearsal?: boolean
   readonly faults?: string
@@ -54,9 +55,9 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
 
 /** Flags of a session that begins: a session keeps the box and the system prompt that it began with. */
 function setUpFlag(options: RunOptions): string | undefined {
-  const flags = ['isolation', 'network', 'env', 'mount', 'home', 'systemPrompt'] as const
+  const flags = ['isolation', 'network', 'env', 'mount', 'home', 'memoryMb', 'systemPrompt'] as const
   const given = flags.find((name) => options[name] !== undefined)
-  return given === 'systemPrompt' ? '--system-prompt' : given && `--${given}`
+  return given && `--${given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
 /** The flag that names a model or its server, if one does. */
