@@ -4,6 +4,8 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
@@ -92,10 +94,14 @@ async function trial(agent: AgentRow): Promise<Result> {
   flags.push('--hold', 'auto', '--hold', 'answer')
   if (values.faults !== '') flags.push('--faults', values.faults)
   const play = [process.execPath, join(import.meta.dirname, 'play.ts'), agent.name, '{url}']
+  // An agent that hangs is killed and leaves its files behind.
+  const scratch = mkdtempSync(join(tmpdir(), 'breakfall-agents-'))
   const child = spawn(process.execPath, [MAIN, 'trial', ...flags, '--', ...play], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, TMPDIR: scratch },
   })
   const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  rmSync(scratch, { recursive: true, force: true, maxRetries: 3 })
   const last = output.trim().split('\n').at(-1) ?? ''
   try {
     return JSON.parse(last) as Result
