@@ -3,6 +3,7 @@ import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { exportSession } from '@breakfall/client/internal'
 import { daemon } from '../link/api.ts'
+import { sentenceOf } from '../text/reveal.ts'
 import { saveAs } from './output.tsx'
 
 export function ExportButton({ sessionId }: { readonly sessionId: string }): VNode {
@@ -15,7 +16,7 @@ export function ExportButton({ sessionId }: { readonly sessionId: string }): VNo
       setOpen(false)
       setProblem('')
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(sentenceOf(error))
     }
   }
   if (!isOpen)

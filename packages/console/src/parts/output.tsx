@@ -5,6 +5,7 @@ import { execOutput } from '@breakfall/client/internal'
 import { daemon } from '../link/api.ts'
 import { ansiLines, type Line } from '../text/ansi.ts'
 import { bytes, number } from '../text/format.ts'
+import { sentenceOf } from '../text/reveal.ts'
 import { memo } from './memo.ts'
 
 const EDGE_LINES = 200
@@ -41,7 +42,7 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
       })
       setProblem('')
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(sentenceOf(error))
     }
   }
   const download = async (): Promise<void> => {
@@ -50,7 +51,7 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
       saveAs(blob, `${execId}.stdout.txt`)
       setProblem('')
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error))
+      setProblem(sentenceOf(error))
     }
   }
   const isWhole = got?.of !== null && got !== null && got.at >= (got.of ?? 0)

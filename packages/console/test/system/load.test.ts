@@ -197,6 +197,30 @@ browserTest(
   },
 )
 
+browserTest('48: a tab in the background gets no frames, and is whole when it is looked at', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write').step().say('One. ', 5)
+  staged.put(session('s1', 'Hidden', 'running', Date.now()), journal.events)
+  const page = await open(staged.open('/s/s1'), {
+    onOpen: async (context) => {
+      await context.addInitScript(() => {
+        const draw = globalThis.requestAnimationFrame.bind(globalThis)
+        const isHidden = (): boolean => document.documentElement.dataset['hidden'] === 'yes'
+        Object.defineProperty(document, 'visibilityState', { get: () => (isHidden() ? 'hidden' : 'visible') })
+        globalThis.requestAnimationFrame = (run) => (isHidden() ? 0 : draw(run))
+      })
+    },
+  })
+  await page.waitForSelector('.state-bar[data-state="running"]')
+  await page.evaluate(() => {
+    document.documentElement.dataset['hidden'] = 'yes'
+  })
+  const head = journal.events.length
+  staged.push('s1', ...journal.say('Two. ', 5).end('One. Two. ', 0).events.slice(head))
+  await page.waitForSelector('.state-bar[data-state="finished"]', { state: 'attached' })
+  await page.locator('.md', { hasText: 'One. Two.' }).waitFor({ state: 'attached' })
+})
+
 browserTest('48: a tab that was frozen while 50,000 events arrived comes back whole', async ({ open }) => {
   await using staged = await StagedDaemon.start()
   const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write').step().say('One. ', 5)
@@ -241,8 +265,9 @@ browserTest(
       const states = url.searchParams.get('state')?.split(',') ?? []
       const from = Number(url.searchParams.get('cursor') ?? 0)
       const found = all.filter(({ turn }) => states.includes((turn as { state: string }).state))
-      const next = from + 100 < found.length ? { next: String(from + 100) } : {}
-      return { json: { sessions: found.slice(from, from + 100), counts: staged.counts, ...next } }
+      const to = from + Number(url.searchParams.get('limit') ?? found.length)
+      const next = to < found.length ? { next: String(to) } : {}
+      return { json: { sessions: found.slice(from, to), counts: staged.counts, ...next } }
     }
     const page = await open(staged.open())
     await page.locator('[data-filter="finished"]').click()

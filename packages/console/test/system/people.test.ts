@@ -153,10 +153,36 @@ browserTest(
   },
 )
 
+browserTest(
+  'the page of a category has each part of its document once, and no comment of its source',
+  async ({ open }) => {
+    const page = await open(fleet.open('/faults/catalogue/model_overloaded'))
+    await page.getByRole('heading', { name: 'What you can do' }).waitFor()
+    const text = (await page.locator('main').textContent()) ?? ''
+    for (const part of ['What it means', 'What Breakfall does', 'On the wire'])
+      assert.equal(text.split(part).length - 1, 1, part)
+    assert.doesNotMatch(text, /<!--/)
+  },
+)
+
 browserTest('64: with reduced motion nothing moves', async ({ open }) => {
-  const page = await open(fleet.open(`/s/${IDS.retrying}`), { reducedMotion: 'reduce' })
-  await page.waitForSelector('.state-bar')
-  assert.equal(await page.evaluate(() => document.getAnimations().length), 0)
+  const moved = async (reducedMotion: 'reduce' | 'no-preference'): Promise<number> => {
+    const page = await open(fleet.open(`/s/${IDS.retrying}`), {
+      reducedMotion,
+      onOpen: async (context) => {
+        await context.addInitScript(() => {
+          const note = (): unknown => (document.documentElement.dataset['moved'] = 'yes')
+          for (const type of ['animationstart', 'transitionrun']) addEventListener(type, note, true)
+        })
+      },
+    })
+    await page.waitForSelector('.healed .stitch')
+    if (reducedMotion === 'no-preference') await page.waitForSelector('html[data-moved]')
+    await drawn(page)
+    return page.locator('html[data-moved]').count()
+  }
+  assert.equal(await moved('no-preference'), 1) // a stitch draws itself
+  assert.equal(await moved('reduce'), 0)
 })
 
 browserTest(

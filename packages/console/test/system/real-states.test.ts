@@ -185,6 +185,7 @@ browserTest(
     await stateIs(page, 'finished')
     const events = await real.events(id)
     assert.ok(events.some(({ type, because }) => type === 'resumed' && because === 'signal'))
+    await page.locator('[data-scar="park"] .healed', { hasText: 'what it waited for came back (signal)' }).waitFor()
     assert.deepEqual(
       events.filter(({ type }) => type === 'turn-start').map(({ prompt }) => prompt),
       ['the first', 'the second'],
@@ -253,6 +254,10 @@ browserTest(
     real.killRunner()
     await page.waitForSelector('.call:not([data-outcome="running"])', { timeout: 30_000 })
     await stateIs(page, 'finished')
+    const looks = (await real.events(id)).filter(({ type }) => type === 'retry')
+    assert.ok(looks.length > 0 && looks.every(({ action }) => action === 'resolve'))
+    await page.locator('.call .more', { hasText: `Looked for the runner ${looks.length} of` }).waitFor()
+    await page.locator('.lane-notes', { hasText: 'looked for the runner' }).waitFor()
     const result = (await real.events(id)).find(({ type }) => type === 'tool-result')
     assert.ok(result !== undefined)
     assert.equal(await page.locator(`.call[data-outcome="${String(result['outcome'])}"]`).count(), 1)
