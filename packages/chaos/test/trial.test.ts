@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Message } from '../src/rehearsal/conversation.ts'
 import { TRIAL_FAULTS, trialFault, trialPlans } from '../src/trial/faults.ts'
 import { answerAt, LAST_STEP, positionOf, STEPS, wordsOf } from '../src/trial/script.ts'
-import { shellToolOf } from '../src/trial/shell-tool.ts'
+import { shellToolOf } from '../src/rehearsal/shell-tool.ts'
 import { type AgentRun, baselineOf, verdictOf } from '../src/trial/verdict.ts'
 
 const LEDGER = '/tmp/ledger.txt'
@@ -70,7 +70,7 @@ test('the shell tool is found by its name and its command field, whatever the ag
 
 test('the model checks before it repeats a command whose result it did not see', () => {
   const conversation: Message[] = [{ role: 'user', text: 'go', calls: [], callId: null }]
-  const tool = { name: 'bash', arguments: (command: string) => ({ command }) }
+  const tool = shellToolOf([{ name: 'bash', schema: { properties: { command: { type: 'string' } } } }])
   const play = (take: number, result: (command: string) => string): string | undefined => {
     const position = positionOf(conversation, true)
     assert.ok(position)

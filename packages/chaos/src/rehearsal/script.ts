@@ -18,8 +18,7 @@ export type Script = { readonly name: string; readonly tools: readonly string[];
 
 /** Selected by the model's name (`rehearsal/fix`, `steps-50`, `echo`, `hostile`, `flood-10`, `slow`), else by the prompt; undefined for an unknown script. */
 export function scriptFor(model: string, prompt: string): Script | undefined {
-  const [, name] = /^rehearsal\/(.*)$/.exec(model) ?? []
-  const scriptName = name ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1] ?? 'fix'
+  const scriptName = scriptNamed(model, prompt) ?? 'fix'
   const [, count] = /^steps[ :-](\d+)$/.exec(scriptName) ?? []
   if (count !== undefined && Number(count) >= 1 && Number(count) <= STEPS_MAX) {
     return { name: `steps-${Number(count)}`, tools: ['bash'], play: (turn) => steps(turn, Number(count)) }
@@ -33,6 +32,10 @@ export function scriptFor(model: string, prompt: string): Script | undefined {
   if (mb >= 1 && mb <= FLOOD_MB_MAX) return { name: `flood-${mb}`, tools: ['bash'], play: (turn) => flood(turn, mb) }
   return undefined
 }
+
+/** The name in the model's name or the prompt. Undefined if there is none in either. */
+export const scriptNamed = (model: string, prompt: string): string | undefined =>
+  /^rehearsal\/(.*)$/.exec(model)?.[1] ?? /^(steps[ :-]\d+|echo\b)/.exec(prompt)?.[1]
 
 /** `offered` are the names of the client's tools, or null if it sent no list. */
 export function answerTo(script: Script, conversation: readonly Message[], offered: readonly string[] | null): Answer {
@@ -73,8 +76,6 @@ function needsTools(script: Script, missing: readonly string[], offered: readonl
 }
 
 const instead = (offered: readonly string[]): string =>
-  offered.includes('bash')
-    ? 'A script that needs only bash: --model rehearsal/steps-8.'
-    : 'A script that needs no tools: --model rehearsal/echo.'
+  offered.includes('bash') ? 'The model rehearsal/steps-8 needs only bash.' : 'The model rehearsal/echo needs no tools.'
 
 const tokensOf = (text: string): number => Math.ceil(text.length / 4)

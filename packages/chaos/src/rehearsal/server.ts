@@ -11,7 +11,8 @@ import { portOf } from '../port.ts'
 import { type Api, apiFor, type OfferedTool } from './apis.ts'
 import { type Message, turnOf } from './conversation.ts'
 import { openAiModels } from './openai.ts'
-import { type Answer, answerTo, REHEARSAL_MODELS, scriptFor } from './script.ts'
+import { scriptForClient } from './client-script.ts'
+import { type Answer, answerTo, REHEARSAL_MODELS } from './script.ts'
 
 export type RehearsalOptions = {
   readonly host?: string | undefined
@@ -131,7 +132,7 @@ function answerFor(
   const turn = turnOf(conversation)
   const tools = api.tools(body)
   const played = play?.({ api: api.name, conversation, tools: tools ?? [] })
-  const script = played === undefined ? scriptFor(model, turn.prompt) : undefined
+  const script = played === undefined ? scriptForClient(model, turn.prompt, tools) : undefined
   const answer = played ?? (script && answerTo(script, conversation, tools?.map((tool) => tool.name) ?? null))
   if (answer === undefined) return { status: 404, message: `The model ${model} does not exist` }
   const results = turn.calls.filter((call) => call.result !== null).length

@@ -97,7 +97,7 @@ const gives = (result: string | null, sum: string | undefined): boolean =>
 
 const mismatch = (sum: string | undefined, result: string | null): string =>
   `${STEPS_FILE} should give ${sum}, got ${JSON.stringify((result ?? '').slice(0, 200))}. ` +
-  'The file existed before, or a line was added twice or is missing.'
+  'The file existed before (delete it and start again), or a line was added twice or is missing.'
 
 /** The checksum after each step; the one at 0 is that of the empty file. */
 function checksums(count: number): string[] {

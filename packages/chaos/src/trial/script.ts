@@ -10,7 +10,7 @@
 import { digestOf } from '../random.ts'
 import type { Message, ToolCall } from '../rehearsal/conversation.ts'
 import type { Answer } from '../rehearsal/script.ts'
-import type { ShellTool } from './shell-tool.ts'
+import type { ShellTool } from '../rehearsal/shell-tool.ts'
 
 export const STEPS = 3
 /** The number of the last answer, which calls no tool. */

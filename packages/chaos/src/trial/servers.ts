@@ -6,7 +6,7 @@ import { type Api, apiFor } from '../rehearsal/apis.ts'
 import { startRehearsalModel } from '../rehearsal/server.ts'
 import { trialFault } from './faults.ts'
 import { answerAt, OVER, positionOf } from './script.ts'
-import { shellToolOf } from './shell-tool.ts'
+import { shellToolOf } from '../rehearsal/shell-tool.ts'
 import type { TrialMode } from './verdict.ts'
 
 export type TrialServers = {

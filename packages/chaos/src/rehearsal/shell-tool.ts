@@ -1,8 +1,13 @@
 /** Finds the tool with which an agent runs shell commands, whatever its name, and fills in its arguments. Pure. */
 import { isObject } from '../json.ts'
-import type { OfferedTool } from '../rehearsal/apis.ts'
+import type { OfferedTool } from './apis.ts'
 
-export type ShellTool = { readonly name: string; arguments(command: string): Record<string, unknown> }
+export type ShellTool = {
+  readonly name: string
+  arguments(command: string): Record<string, unknown>
+  /** The command of a call that was made with such arguments. */
+  commandIn(given: Readonly<Record<string, unknown>>): string
+}
 
 /** The best match first: an exact name, then the usual names, then anything that sounds like a shell. */
 const NAMES: readonly RegExp[] = [
@@ -15,7 +20,12 @@ const COMMAND_FIELDS = ['command', 'cmd', 'commandLine', 'script', 'commands']
 export function shellToolOf(tools: readonly OfferedTool[]): ShellTool | undefined {
   for (const name of NAMES) {
     const tool = tools.find((one) => name.test(one.name) && commandField(one) !== undefined)
-    if (tool !== undefined) return { name: tool.name, arguments: (command) => argumentsOf(tool, command) }
+    if (tool === undefined) continue
+    return {
+      name: tool.name,
+      arguments: (command) => argumentsOf(tool, command),
+      commandIn: (given) => commandOf(given[commandField(tool) ?? '']),
+    }
   }
   return undefined
 }
@@ -39,6 +49,12 @@ function argumentsOf(tool: OfferedTool, command: string): Record<string, unknown
     [field]: typeOf(properties[field]) === 'array' ? ['bash', '-lc', command] : command,
     ...Object.fromEntries(others.map((name) => [name, valueFor(name, properties[name])])),
   }
+}
+
+function commandOf(value: unknown): string {
+  const parts: unknown[] = Array.isArray(value) ? value : [value]
+  const last = parts.at(-1)
+  return typeof last === 'string' ? last : ''
 }
 
 /** Gemini writes its types in capitals; a type may also be a list with null. */
