@@ -1,6 +1,6 @@
 /**
- * The message of each category. Every sentence is true wherever the category occurs: what Breakfall does next depends on
- * `decide`, so no sentence here promises a retry.
+ * The message of each category: what happened, and what you can do. Every sentence is true wherever the category occurs. What
+ * Breakfall does next depends on `decide`, so `withDecision` adds that, and no sentence here promises a retry.
  */
 import { duration } from './duration.ts'
 import type { FaultMessage } from './message.ts'
@@ -28,6 +28,7 @@ export function messageFor(category: FaultCategory, facts: Facts = {}): FaultMes
 }
 
 const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> = {
+  // Word for word part of the contract, and so is that of `box_stopped`: others match this text.
   runner_unreachable: (f) => ({
     happened: `the tool runner is not reachable yet — nothing answers at ${f.address || 'its address'}, so it may still be waking up or may have moved`,
     action: 'retry in a few seconds.',
@@ -77,6 +78,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   }),
   exec_not_found: (f) => ({
     happened: `There is no ${f.name ? `exec ${f.name}` : 'such exec'} in this box: it never started here, or its record has expired.`,
+    advice: 'List the execs of the box to see which exist.',
   }),
   exec_conflict: (f) => ({
     happened: `${f.name ? `Exec id ${f.name}` : 'This exec id'} belongs to another command.`,
@@ -84,6 +86,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   }),
   exec_finished: (f) => ({
     happened: `${f.name ? `Exec ${f.name}` : 'The exec'} has ended, so it takes no more input or signals.`,
+    advice: 'Start a new exec.',
   }),
   spawn_failed: (f) => ({
     happened: `Cannot run the command${f.name ? ` ${f.name}` : ''}${detail(f)}.`,
@@ -101,16 +104,22 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     advice: 'Check the result before you repeat it.',
   }),
   exec_output_limit: (f) => ({
-    happened: `The command wrote more than ${f.limit || 'it may'}.`,
+    happened: `The command wrote more than ${f.limit || 'its output limit'}.`,
     action: 'Breakfall ended it and kept what it had written.',
     advice: 'Let it write to a file instead.',
   }),
-  file_not_found: (f) => ({ happened: `There is no ${f.name ? `file ${f.name}` : 'such file'} in the workspace.` }),
+  file_not_found: (f) => ({
+    happened: `There is no ${f.name ? `file ${f.name}` : 'such file'} in the workspace.`,
+    advice: 'Check the path.',
+  }),
   precondition_failed: (f) => ({
     happened: `${f.name || 'The file'} has changed since you read it, so nothing was written.`,
     advice: 'Read it again.',
   }),
-  range_not_satisfiable: (f) => ({ happened: `The range is outside ${f.name || 'the content'}${limit(f)}.` }),
+  range_not_satisfiable: (f) => ({
+    happened: `The range is outside ${f.name || 'the content'}${limit(f)}.`,
+    advice: 'Ask for a range inside it.',
+  }),
   checkpoint_not_found: (f) => ({
     happened: `There is no ${f.name ? `checkpoint ${f.name}` : 'such checkpoint'}: it was never taken, or was removed to make room.`,
     advice: 'List the checkpoints to see which exist.',
@@ -148,23 +157,28 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   tool_call_truncated: (f) =>
     f.detail
       ? {
-          happened: `The model's call of ${tool(f)} is invalid (${f.detail}), so it was not run.`,
+          happened: `The model's call to ${tool(f)} is invalid (${f.detail}), so it was not run.`,
           advice: 'If this keeps happening, use a stronger model.',
         }
       : {
-          happened: `The model's call of ${tool(f)} was cut short, so it was not run.`,
+          happened: `The model's call to ${tool(f)} was cut short, so it was not run.`,
           advice: 'If this keeps happening, raise the output limit.',
         },
   model_rate_limited: (f) => ({
     happened: `The model provider limits the request rate${f.limit ? ` and asks for a wait of ${f.limit}` : ''}.`,
+    advice: 'If this happens often, send fewer requests at a time, or add a fallback model.',
   }),
   model_quota_exhausted: () => ({
     happened: 'The quota or credit with the model provider is used up.',
     advice: 'Add credit, or wait for the reset.',
   }),
-  model_overloaded: () => ({ happened: 'The model provider is overloaded.' }),
+  model_overloaded: () => ({
+    happened: 'The model provider is overloaded.',
+    advice: 'If this happens often, add a fallback at another provider.',
+  }),
   model_server_error: (f) => ({
     happened: `The model server failed${f.status ? ` with status ${f.status}` : ''}${detail(f)}.`,
+    advice: "If this keeps happening, check the server's log, or add a fallback model.",
   }),
   model_auth_failed: (f) => ({
     happened: `The model provider rejected the credentials${status(f)}.`,
@@ -194,15 +208,21 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: 'This machine has no network right now.',
     advice: 'Check its network connection.',
   }),
-  process_failed: (f) => ({ happened: `${f.name || 'A child process'} failed${detail(f)}.` }),
+  process_failed: (f) => ({
+    happened: `${f.name || 'A child process'} failed${detail(f)}.`,
+    advice: f.name ? 'The last lines that it printed may show the cause.' : undefined,
+  }),
   process_start_failed: (f) => ({
     happened: `${f.name || 'A child process'} could not be started${detail(f)}.`,
     advice: 'Fix the cause, then start it again.',
   }),
-  process_hung: (f) => ({ happened: `${f.name || 'A child process'} stopped responding${after(f)}.` }),
+  process_hung: (f) => ({
+    happened: `${f.name || 'A child process'} stopped responding${after(f)}.`,
+    advice: 'If it stays like this, end it and look at the last lines that it printed.',
+  }),
   crash_loop: (f) => ({
     happened: `${f.name || 'A process'} failed repeatedly without making progress${limit(f)}.`,
-    advice: 'The last failure shows the cause.',
+    advice: 'The last failure shows the cause: fix that first.',
   }),
   mcp_server_failed: (f) => ({
     happened: `${mcp(f)} failed${detail(f)}.`,
@@ -225,7 +245,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     advice: 'Use one of the tools that are offered now.',
   }),
   approval_needed: (f) => ({
-    happened: `${f.name ? `The call of ${f.name}` : 'A tool call'} needs your approval${detail(f)}.`,
+    happened: `${f.name ? `The call to ${f.name}` : 'A tool call'} needs your approval${detail(f)}.`,
     advice: 'Approve or deny it with "breakfall approve".',
   }),
   journal_full: () => ({
@@ -237,7 +257,10 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     action: 'What was accepted before is kept, and work continues when the database is back.',
     advice: 'Check that PostgreSQL runs and can be reached, then send the request again.',
   }),
-  journal_corrupt: (f) => ({ happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.` }),
+  journal_corrupt: (f) => ({
+    happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.`,
+    advice: 'Restore it from a backup, or start a new session.',
+  }),
   cancelled: (f) => ({ happened: `Cancelled${f.name ? ` by ${f.name}` : ''}${detail(f)}.` }),
   deadline_exceeded: (f) => ({
     happened: `The deadline${limit(f)} has passed.`,
@@ -256,29 +279,41 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: `The session is busy${f.name ? ` with turn ${f.name}` : ''}.`,
     advice: 'Wait for it, cancel it, or send the prompt with queue: true.',
   }),
-  turn_not_parked: (f) => ({ happened: `The turn is ${f.detail || 'not parked'}, so there is nothing to resume.` }),
+  turn_not_parked: (f) => ({
+    happened: `The turn is ${f.detail || 'not parked'}, so there is nothing to resume.`,
+    advice: 'A running turn continues by itself; after one that has ended, send a new prompt.',
+  }),
   idempotency_conflict: () => ({
     happened: 'This Idempotency-Key was used before with another body.',
     advice: 'Use a new key for a new request.',
   }),
-  invalid_request: (f) => ({ happened: `The request is invalid${f.name ? `: ${f.name}` : ''}${detail(f)}.` }),
+  invalid_request: (f) => ({
+    happened: `The request is invalid${f.name ? `: ${f.name}` : ''}${detail(f)}.`,
+    advice: 'Correct it and send it again.',
+  }),
   unauthorized: () => ({
     happened: 'This request needs a valid token.',
     advice: 'Send the header Authorization: Bearer TOKEN.',
   }),
   forbidden: (f) => ({
-    happened: `Requests from there are refused${detail(f)}.`,
+    happened: `This service refuses the Host or Origin of the request${detail(f)}.`,
     advice: 'Call the service at its own address.',
   }),
-  not_found: (f) => ({ happened: `There is no ${f.name || 'such thing'} here.` }),
+  not_found: (f) => ({
+    happened: `There is no ${f.name || 'such thing'} here.`,
+    advice: 'Check the name, id or path.',
+  }),
   method_not_allowed: (f) => ({
     happened: 'This method is not allowed here.',
-    advice: f.limit ? `Use ${f.limit}.` : undefined,
+    advice: f.limit ? `Use ${f.limit}.` : 'Use another method.',
   }),
-  payload_too_large: (f) => ({ happened: `The body is larger than allowed${limit(f)}.` }),
+  payload_too_large: (f) => ({
+    happened: `The body is larger than allowed${limit(f)}.`,
+    advice: 'Send or ask for less at a time.',
+  }),
   unsupported_media_type: (f) => ({
     happened: 'This content type is not supported here.',
-    advice: f.limit ? `Send ${f.limit}.` : undefined,
+    advice: f.limit ? `Send ${f.limit}.` : 'Send another content type.',
   }),
   other: (f) => ({ happened: `Something unexpected happened${detail(f)}.`, advice: 'The raw error has the details.' }),
 }

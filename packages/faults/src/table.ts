@@ -374,7 +374,7 @@ export const FAULTS = {
     boundary: 'client',
     next: 'never',
     http: 403,
-    title: 'Requests from there are refused',
+    title: 'The request is not allowed',
   },
   not_found: { class: 'invalid', boundary: 'client', next: 'never', http: 404, title: 'Not found' },
   method_not_allowed: { class: 'invalid', boundary: 'client', next: 'never', http: 405, title: 'Method not allowed' },

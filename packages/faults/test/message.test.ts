@@ -24,7 +24,7 @@ test('the error is joined from the facts, and the facts are in the report', () =
     report.error,
     'The model server at host:1 is not reachable. Check the base URL and that the server is running.',
   )
-  assert.equal(new Fault('model_overloaded').report.message, undefined, 'one fact is the error itself')
+  assert.equal(new Fault('cancelled').report.message, undefined, 'one fact is the error itself')
 })
 
 test('whoever concludes replaces one fact, and the others stay', () => {

@@ -232,6 +232,13 @@ test('every message reads well with no fact and with all of them', () => {
   assert.equal(seen.size, FAULT_CATEGORIES.length, 'no two categories say the same')
 })
 
+test('every message says what you can do, unless there is nothing to do', () => {
+  for (const category of FAULT_CATEGORIES) {
+    if (FIXED.has(category) || category === 'cancelled') continue
+    assert.notEqual(messageFor(category, { name: 'B1' }).advice, undefined, category)
+  }
+})
+
 /** Their texts are part of the contract. */
 const FIXED: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['runner_unreachable', 'box_stopped'])
 

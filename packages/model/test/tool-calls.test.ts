@@ -35,7 +35,7 @@ for (const [what, acts] of CUT_CALLS) {
 test('a complete call without a required parameter is reported with that parameter, not as cut short', async () => {
   const lacks = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done, lastChunk]
   const got = await play([lacks, GOOD_CALL])
-  assert.match(got.failed[0]?.fault.error ?? '', /call of tool bash is invalid \(it lacks command\)/)
+  assert.match(got.failed[0]?.fault.error ?? '', /call to tool bash is invalid \(it lacks command\)/)
 })
 
 test('a call that stays cut ends in tool_call_truncated, after all attempts', async (t) => {

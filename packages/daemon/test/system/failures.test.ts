@@ -216,7 +216,7 @@ test('a model that omits required arguments in every attempt ends the turn inste
   assert.deepEqual([end.category, end.stopped], ['tool_call_truncated', 'attempts_spent'])
   assert.match(
     end.error,
-    /^The model's call of tool bash is invalid \(.*command.*\), so it was not run\. Breakfall stopped after 6 attempts\./,
+    /^The model's call to tool bash is invalid \(.*command.*\), so it was not run\. Breakfall stopped after 6 attempts\./,
   )
   assert.doesNotMatch(end.error, /again while/)
   assert.ok(!types(events).includes('parked') && !types(events).includes('tool-call'))
