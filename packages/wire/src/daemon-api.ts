@@ -354,7 +354,9 @@ export const wsParamsSchemas = {
     prompt: promptField,
     queue: flag().optional(),
     sameFolder,
-    idempotencyKey: text(255, 'a key').optional(),
+    idempotencyKey: text(255, 'a key')
+      .refine((key) => key !== '', { error: 'a key of 1 to 255 characters' })
+      .optional(),
   }),
   cancel: body({ turnId, reason: text(500, 'a reason').optional() }),
   resume: body({ turnId, provider: providerGivenSchema.optional() }),

@@ -120,7 +120,9 @@ test('a policy takes each of its names and refuses nonsense', () => {
   assert.deepEqual(fields(wire.policySchema, { deadlineMs: 'soon' }), ['deadlineMs'])
 })
 
-test('an empty prompt is refused', () => {
+test('an empty prompt is refused, and so is an empty key over WebSocket', () => {
+  const prompt = { sessionId: 's', prompt: 'hi' }
+  assert.deepEqual(fields(wire.wsParamsSchemas.prompt, { ...prompt, idempotencyKey: '' }), ['idempotencyKey'])
   assert.deepEqual(fields(wire.turnCreateSchema, { prompt: '  ' }), ['prompt'])
   assert.deepEqual(fields(wire.turnCreateSchema, {}), ['prompt'])
 })

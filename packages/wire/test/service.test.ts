@@ -79,6 +79,7 @@ const routes: Route[] = [
 const service = createService({
   routes,
   boundary: 'daemon',
+  headers: { 'x-service': 'this one' },
   authorize: (req) => {
     onAuthorize()
     if (bearerToken(req) !== 'right') throw new Fault('unauthorized')
@@ -222,15 +223,17 @@ test('a missing or second Host and an odd Expect get normal responses: with an i
   assert.match(await raw('Host: localhost\r\nExpect: the unexpected'), /^HTTP\/1.1 200 [^]*x-request-id: /)
 })
 
-test('input that is not HTTP gets a problem document, and the service keeps running', async () => {
+test('input that is not HTTP gets a problem document with the headers of every answer, and the service keeps running', async () => {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   socket.write('\x16\x03\x01 nonsense\r\n\r\n')
   const [chunk] = (await once(socket, 'data')) as [Buffer]
   assert.match(chunk.toString(), /^HTTP\/1.1 400 /)
   assert.match(chunk.toString(), /invalid_request/)
+  assert.match(chunk.toString(), /^x-service: this one\r$/m)
   socket.destroy()
-  assert.equal((await fetch(url + '/open')).status, 200)
+  const { status, headers } = await fetch(url + '/open')
+  assert.deepEqual([status, headers.get('x-service')], [200, 'this one'])
 })
 
 test('the rest of a path is one parameter, decoded; a broken escape is 400', async () => {

@@ -19,6 +19,8 @@ export type HttpServerOptions = {
   readonly upgrade?: ((req: IncomingMessage, socket: Duplex, head: Buffer) => void) | undefined
   /** How this service words a refusal. Default: a problem document. */
   readonly refusal?: ((fault: Fault, status: number, requestId: string) => Refusal) | undefined
+  /** Sent with that refusal, too; the handler sends its own. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
   readonly limits?: Partial<HttpServerLimits> | undefined
 }
 
@@ -60,7 +62,11 @@ export type HttpServer = {
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const limits: HttpServerLimits = { ...HTTP_SERVER_LIMITS, ...options.limits }
-  const { handle, upgrade, refusal = problemRefusal } = options
+  const { handle, upgrade, refusal = problemRefusal, headers = {} } = options
+  const worded: typeof refusal = (...given) => {
+    const { headers: own, body } = refusal(...given)
+    return { headers: { ...headers, ...own }, body }
+  }
   const sockets = new Set<Socket>()
   const checkMs = [limits.headersMs / 2, limits.requestMs].filter((ms) => ms > 0)
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
@@ -88,7 +94,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  server.on('clientError', (error, socket) => refuseUnreadable(error, socket, refusal))
+  server.on('clientError', (error, socket) => refuseUnreadable(error, socket, worded))
   return {
     listen: (port, host = '127.0.0.1') => listen(server, port, host),
     close: (closing) => close(server, sockets, closing),

@@ -50,8 +50,8 @@ export type ServiceOptions = Pick<HttpServerOptions, 'upgrade' | 'limits'> & {
 }
 
 export function createService(options: ServiceOptions): HttpServer {
-  const { upgrade, limits } = options
-  return createHttpServer({ handle: (req, res) => answer(req, res, options), upgrade, limits })
+  const { upgrade, limits, headers } = options
+  return createHttpServer({ handle: (req, res) => answer(req, res, options), upgrade, limits, headers })
 }
 
 // ---- details, in the order they are used above ----
