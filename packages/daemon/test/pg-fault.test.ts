@@ -21,12 +21,13 @@ test('a user that is not let in is a wrong setting', () => {
   assert.match(fault.error, /does not let the user me in\. Nothing was started/)
 })
 
-test('a command whose database is away says that it did nothing, and a daemon that its work continues', () => {
+test('a command whose database is away says that it did nothing, and a daemon that it did not start', () => {
   const away = failed('ECONNREFUSED')
   const command = openingFault(away, URL_GIVEN, 'Nothing was migrated.')
   assert.equal(command.category, 'journal_unreachable')
   assert.match(command.error, /does not answer\. Nothing was migrated\. Check .* run the command again/)
-  assert.match(openingFault(away, URL_GIVEN).error, /work continues/)
+  assert.match(openingFault(away, URL_GIVEN).error, /does not answer\. Nothing was started\. Check/)
+  assert.match(pgFault(away).error, /work continues/, 'a daemon that has run')
 })
 
 test('a mistake in our own code is a fault at once, and what a socket reports is not', () => {

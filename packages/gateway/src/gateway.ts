@@ -157,7 +157,10 @@ class RunningGateway {
     }
     if (!isServed(call.path))
       throw new Fault('not_found', {
-        facts: { name: 'route outside /v1 and /v1beta' },
+        message: {
+          happened: 'There is no route outside /v1 and /v1beta here.',
+          advice: "Set your agent's base URL to this address with /v1 at the end.",
+        },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
       })
     const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)

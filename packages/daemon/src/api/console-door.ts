@@ -151,7 +151,7 @@ const notFromConsole = (): Fault =>
   new Fault('forbidden', {
     message: {
       happened: "A console's token cannot make tickets.",
-      advice: 'Run "breakfall open" on the machine of the daemon.',
+      advice: 'Run "breakfall open" on the daemon\'s machine.',
     },
     errorRaw: 'a console token asked for a ticket',
   })

@@ -33,13 +33,12 @@ export function pgFault(error: unknown): Fault {
 
 /**
  * The same, for whoever named the database: a database that does not exist, or that does not let its user in, is a wrong setting.
- * A daemon that has run with it treats both as `pgFault` does. `done` says what an unreachable database means for the caller.
+ * A daemon that has run with it treats both as `pgFault` does. `action` says what came of the command.
  */
-export function openingFault(error: unknown, url: string, done?: string): Fault {
+export function openingFault(error: unknown, url: string, action = 'Nothing was started.'): Fault {
   const code = sqlState(error)
   const { hostname, port, username, pathname } = new URL(url)
   const user = decodeURIComponent(username)
-  const action = done ?? 'Nothing was started.'
   if (code === MISSING_DATABASE) {
     const name = decodeURIComponent(pathname.slice(1)) || user
     const flags = [hostname && `-h ${hostname}`, port && `-p ${port}`, user && `-U ${user}`].filter(
@@ -53,7 +52,7 @@ export function openingFault(error: unknown, url: string, done?: string): Fault 
     return wrongSetting({ happened, action, advice: 'Check user and password in the URL of the store.' }, error)
   }
   const fault = pgFault(error)
-  if (done === undefined || fault.category !== 'journal_unreachable') return fault
+  if (fault.category !== 'journal_unreachable') return fault
   const happened = "The journal's database does not answer."
   const advice = 'Check that PostgreSQL runs and can be reached, then run the command again.'
   return new Fault('journal_unreachable', { cause: error, boundary: 'journal', message: { happened, action, advice } })
