@@ -98,6 +98,22 @@ describe('side by side', { concurrency: true }, () => {
     }
   })
 
+  test(
+    'Ctrl-C at the terminal ends the fleet as q does: its daemons and its database stay until the turns have ended',
+    LIMIT,
+    async () => {
+      await using place = new Place({}, undefined, { ownGroup: true })
+      const fleet = place.start(['fleet', '--json', '--turns', '1', '--script', '600s', ...level])
+      await fleet.listening()
+      process.kill(-fleet.pid, 'SIGINT')
+      const { code, json, stderr } = await fleet.ended
+      assert.equal(code, 0, stderr)
+      const { outcome, finished, gaps } = json.at(-1) ?? {}
+      assert.deepEqual([outcome, finished, gaps], ['finished', 1, 0])
+      assert.deepEqual(place.leftovers(), [])
+    },
+  )
+
   test('a script with a wrong word starts nothing', LIMIT, async () => {
     await using place = new Place()
     const { code, stderr } = await place.run(['fleet', '--script', 'k1 k9', ...level])

@@ -47,7 +47,7 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
     const over = new AbortController()
     void stopped.then(() => over.abort())
     await Promise.race([stopped, script === undefined ? pressed(act, fleet) : played(script, act, over.signal)])
-    fleet.note('repairing everything and waiting for the turns to end')
+    fleet.note('repairing everything and waiting for the turns to end; Ctrl-C exits at once')
     const checked = await fleet.end()
     const isGood = isKept(checked)
     await drawing.stop()

@@ -59,7 +59,10 @@ export class LocalFleet implements AsyncDisposable {
     await using started = new AsyncDisposableStack()
     const chaos = await import('@breakfall/chaos')
     const folder = makeScratch('fleet')
-    started.defer(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+    const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+    process.once('exit', remove) // a second Ctrl-C ends this process without waiting
+    started.defer(() => void process.off('exit', remove))
+    started.defer(remove)
     say('starting PostgreSQL')
     const postgres = options.store === undefined ? await startPostgres(shared(folder)) : undefined
     if (postgres !== undefined) started.defer(() => postgres.stop())

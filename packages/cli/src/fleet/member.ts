@@ -61,6 +61,7 @@ export class Member {
     this.#url = undefined
     const child = spawn(process.execPath, [...startArguments(), ...this.#args()], {
       stdio: ['pipe', 'pipe', 'pipe'], // it ends when its standard input does: with us
+      detached: true, // Ctrl-C at the terminal is for us: the turns end first
       env: this.#env,
     })
     this.#child = child

@@ -61,6 +61,7 @@ export async function startPostgres(folder: string): Promise<LocalPostgres> {
       env,
       cwd: folder,
       stdio: ['pipe', 'ignore', 'pipe'],
+      detached: true, // Ctrl-C at the terminal is for us
     })
     child.stdin?.on('error', () => undefined) // it has ended already
     await accepting(child)
