@@ -184,3 +184,30 @@ async function hello(): Promise<{ command: string; hits(): number } & AsyncDispo
   const talk = `exec 3<>/dev/tcp/127.0.0.1/${server.port} && printf "GET / HTTP/1.0\\r\\n\\r\\n" >&3 && cat <&3`
   return { ...server, command: `bash -c '${talk}'`, hits: () => hits }
 }
+
+describe('resume without an id', { ...LIMIT, concurrency: 2 }, () => {
+  test('resumes the only parked turn of the folder; if nothing waits, it says so', async () => {
+    await using desk = await Desk.start([REFUSED, say('Now it went.')])
+    const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation])
+    await up.seen((line) => line['event'] === 'listening')
+    const parked = await desk.run(['--park-wait-ms', '1', 'go'])
+    endedWith(parked, 4, 'parked', 'model_auth_failed')
+    const resumed = await desk.command(['resume', '--json'])
+    assert.equal(resumed.code, 0, resumed.stderr)
+    assert.equal(resumed.json.at(-1)?.['id'], parked.result.turnId)
+    const nothing = await desk.command(['resume'])
+    assert.deepEqual([nothing.code, nothing.lines], [0, ['no turn is parked']], nothing.stderr)
+  })
+
+  test('lists what waits if there are several, and resumes none of them', async () => {
+    await using desk = await Desk.start([REFUSED, REFUSED])
+    const first = await desk.run(['--park-wait-ms', '1', 'one'])
+    const second = await desk.run(['--park-wait-ms', '1', 'two'])
+    const { code, lines, stderr } = await desk.command(['resume'])
+    assert.equal(code, 0, stderr)
+    const text = lines.join('\n')
+    for (const { result } of [first, second]) assert.ok(text.includes(String(result['sessionId']).slice(0, 8)), text)
+    assert.match(text, /waiting for a valid key/)
+    assert.equal(desk.model.received('any').length, 2)
+  })
+})

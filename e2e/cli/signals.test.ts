@@ -1,13 +1,13 @@
 /** SIGINT, SIGTERM and SIGHUP at any moment: the final output appears, the exit code is the documented one, nothing is left. */
 import { Program } from '../../test/kit/program.ts'
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isolation, LAUNCHER, main, Place } from '../breakfall.ts'
-import { Desk, whole } from './desk.ts'
+import { hasTerminals, isolation, LAUNCHER, main, Place } from '../breakfall.ts'
+import { Desk, serverIsolation, whole } from './desk.ts'
 import { sayWhen } from '../answers.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
@@ -76,6 +76,52 @@ describe('a signal to a run', { ...LIMIT, concurrency: 1 }, () => {
   })
 })
 
+describe('Ctrl-C while the daemon of up is gone', { ...LIMIT, concurrency: 2 }, () => {
+  /** A run at a daemon that is killed in the middle of an answer. */
+  async function left(desk: Desk): Promise<Program> {
+    const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation])
+    await up.seen(({ event }) => event === 'listening')
+    const running = desk.begin()
+    await running.seen(({ type }) => type === 'text-delta')
+    up.child.kill('SIGKILL')
+    await up.ended
+    return running
+  }
+  const unfinished = (): Promise<Desk> => Desk.start([sayWhen(new Promise(() => undefined), 'I begin ', 'never')])
+
+  test('the run cancels its turn in the journal, and ends', async () => {
+    await using desk = await unfinished()
+    const running = await left(desk)
+    running.child.kill('SIGINT')
+    const { code, json, stderr } = await whole(running)
+    assert.equal(code, 130, stderr)
+    assert.match(stderr, /Cancelled by Ctrl-C\. The daemon is away, so the turn ended without it\./)
+    const { outcome, sessionId, turnId } = json.at(-1) ?? {}
+    assert.deepEqual([outcome, typeof sessionId], ['cancelled', 'string'])
+    const shown = await desk.command(['show', String(turnId), '--json'])
+    assert.equal(shown.json.at(-1)?.['state'], 'cancelled')
+    const again = await desk.command(['cancel', String(turnId)])
+    assert.equal(again.code, 0)
+    assert.match(again.stderr, /The turn has been cancelled before; nothing was cancelled\./)
+  })
+
+  test('if the journal cannot be used either, the run ends at once and says how to cancel the turn', async () => {
+    await using desk = await unfinished()
+    const running = await left(desk)
+    rmSync(join(desk.stateDir, 'journal'), { recursive: true })
+    writeFileSync(join(desk.stateDir, 'journal'), 'not a folder')
+    running.child.kill('SIGINT')
+    const { code, json, stderr } = await whole(running)
+    assert.equal(code, 125, stderr)
+    const { outcome, turnId } = json.at(-1) ?? {}
+    assert.equal(outcome, 'failed')
+    assert.ok(
+      stderr.includes(`Not cancelled: the daemon is away. To cancel it: breakfall cancel ${String(turnId)}`),
+      stderr,
+    )
+  })
+})
+
 test('npm start ends with npm: a shell that a signal kills does not leave the program behind', LIMIT, async () => {
   await using place = new Place()
   const start = fileURLToPath(new URL('../../scripts/start.mjs', import.meta.url))
@@ -123,6 +169,20 @@ describe('the launcher of an older Node and its program act as one', { ...LIMIT,
     first.child.kill('SIGKILL')
     await until(() => place.leftovers().length === 0)
     await place.start(args, OLD_NODE).seen(({ event }) => event === 'listening')
+  })
+
+  test('both end when the terminal is closed, the launcher by SIGHUP', { skip: !hasTerminals }, async () => {
+    await using place = new Place()
+    const ended = join(place.home, 'ended')
+    const launcher = `"${process.execPath}" "${LAUNCHER}" gateway --upstream http://127.0.0.77:9009/v1 --port 0 --json`
+    const command = `trap : HUP; ${launcher}; echo "$?" >"${ended}.new"; mv "${ended}.new" "${ended}"`
+    const env = { PATH: process.env['PATH'] ?? '', HOME: place.home, SHELL: '/bin/sh', ...OLD_NODE }
+    await using terminal = new Program('/usr/bin/script', ['-qfec', command, '/dev/null'], { env, input: null })
+    const { url } = await terminal.listening()
+    terminal.child.kill('SIGKILL')
+    await eventually('the launcher is gone', () => existsSync(ended))
+    assert.equal(readFileSync(ended, 'utf8'), '129\n', 'an older Node that exits without its terminal aborts')
+    await eventually('the gateway is gone', () => fetch(`${url}/models`).then(() => false, isRefused))
   })
 })
 

@@ -129,6 +129,14 @@ test('an unreachable model server and a server without models get different mess
   const silent = await place.run(['run', 'x', '--json', '--base-url', `${server.url}/v1`])
   assert.equal(silent.code, 2, silent.stderr)
   assert.match(silent.stderr, /does not list its models, so name one: --model NAME/)
+  const incomplete = await place.run(['run', 'x', '--base-url', `${server.url}/`])
+  assert.equal(incomplete.code, 2)
+  assert.ok(
+    incomplete.stderr.includes(
+      `GET ${server.url}/models is 404. Most servers need /v1 at the end: --base-url ${server.url}/v1. If yours has no list, pass --model NAME.`,
+    ),
+    incomplete.stderr,
+  )
   const waits = ['--attempts-max', '2', '--patience-ms', '0', '--backoff-ms', '1', '--park-wait-ms', '0', ...isolation]
   const away = await place.run(['run', 'x', '--json', '--base-url', 'http://127.0.0.77:9009/v1', ...waits])
   assert.equal(away.code, 3, away.stderr)

@@ -42,6 +42,10 @@ test(
     assert.deepEqual([unknown.code, /No turn has run a command/.test(unknown.stderr)], [1, true], unknown.stderr)
     const resumed = await desk.command(['resume', String(run.result['sessionId'])])
     assert.deepEqual([resumed.code, /is idle: it has no running or parked turn/.test(resumed.stderr)], [1, true])
+    const cancelled = await desk.command(['cancel', String(run.result.turnId)])
+    assert.equal(cancelled.code, 0)
+    assert.match(cancelled.lines.join('\n'), /: finished,/)
+    assert.match(cancelled.stderr, /The turn has already finished; nothing was cancelled\./)
     assert.deepEqual(desk.place.leftovers(), [], isolation.join())
   },
 )

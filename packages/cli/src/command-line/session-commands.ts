@@ -47,9 +47,9 @@ export function addSessionCommands(command: AddCommand): void {
     },
   ).option('--reason <text>', 'why, for the record')
   command(
-    'resume <id>',
-    'resume a parked turn or retry now, by its id or its session',
-    async (context, _options, [id = '']) => {
+    'resume [id]',
+    "resume a parked turn or retry now, by its id or its session; without an id, this folder's only one, or list what waits",
+    async (context, _options, [id]) => {
       const { resumeCommand } = await import('../commands/steer.ts')
       return resumeCommand(context, id)
     },

@@ -1,6 +1,6 @@
 /** `breakfall run`: chooses the model, the daemon and the session. `run/follow-turn.ts` follows the turn itself. */
 import { DaemonClient, RECONNECT_POLICY, type Session } from '@breakfall/client'
-import { Fault, isFault } from '@breakfall/faults'
+import { isFault } from '@breakfall/faults'
 import type { ProviderGiven, Turn } from '@breakfall/wire'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
@@ -8,7 +8,7 @@ import { findDaemon, findViewer, type FoundDaemon, oneShotClient } from '../daem
 import { unsetKeyVariable } from '../config/providers.ts'
 import { NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
-import { firstListedModel, listModels } from '../model/list.ts'
+import { firstListedModel, listModels, noListFault } from '../model/list.ts'
 import { Interrupt } from '../process/interrupt.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
@@ -25,6 +25,7 @@ import { RunDaemon } from '../run/run-daemon.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
 import { grantMounts, grantWorkspace } from '../workspace/allowed.ts'
+import { cancelWithoutDaemon } from './steer.ts'
 import { currentFolder, isWritable, refuseUnsafeFolder } from '../workspace/work-folder.ts'
 
 export async function runCommand(context: Context, options: RunOptions, words: readonly string[]): Promise<number> {
@@ -78,6 +79,8 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       sameFolder: options.share === true ? 'share' : config.sameFolder,
       interrupt,
       isLasting: () => daemon.isLasting,
+      cancelIfAway: (turnId, reason) =>
+        daemon.isLasting ? cancelWithoutDaemon(config, turnId, reason) : Promise.resolve(undefined), // its own restarts
       onSession: (used) => out.say(sessionLine(used, told?.name)),
       onTurn: (turnId) => adoption.follow(turnId),
       keyFor,
@@ -159,9 +162,7 @@ async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined)
   const name = await firstListedModel(choice).catch(ifUnreachable)
   if (name === 'unreachable') return choice
   if (name !== undefined) return { ...choice, name }
-  throw new Fault('invalid_request', {
-    error: `The server at ${choice.baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`,
-  })
+  throw await noListFault(choice)
 }
 
 /** A daemon of another run may stop at this moment. Then this run starts its own. */
@@ -177,7 +178,10 @@ function ifUnreachable(thrown: unknown): 'unreachable' {
   if (!isFault(thrown)) throw thrown
   if (thrown.category === 'model_unreachable' || thrown.category === 'network_down') return 'unreachable'
   if (thrown.category !== 'model_auth_failed') throw thrown
-  throw thrown.with({ message: { action: NOT_SAVED } })
+  const { advice = 'Set a valid key.' } = thrown.report.message ?? {}
+  throw thrown.with({
+    message: { action: 'Nothing started.', advice: `${advice.replace(/\.$/, '')} and run this again. ${KEPT}` },
+  })
 }
 
-const NOT_SAVED = 'Nothing started, and your prompt was not saved. Pass --model NAME to save it.'
+const KEPT = '(With --model NAME the prompt is kept as a parked turn.)'

@@ -10,7 +10,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
 import { daemonSettings, NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, describeModel, type ReachableModel } from '../model/choose.ts'
-import { firstListedModel, listModels, unreachableFault } from '../model/list.ts'
+import { firstListedModel, lacksPath, listModels, unreachableFault } from '../model/list.ts'
 import type { Finding } from './finding.ts'
 import { boxesFinding } from './storage.ts'
 
@@ -120,7 +120,8 @@ async function problemWith(choice: ReachableModel): Promise<Problem | undefined>
     const first = await firstListedModel(choice, { ...POLICY_DEFAULTS, attemptsMax: 1 })
     // A provider that needs a key may not list its models.
     if (first !== undefined || choice.apiKey !== undefined || choice.name !== undefined) return undefined
-    return { what: ' does not list its models', fix: 'name one: [model] name, or --model' }
+    const path = lacksPath(choice.baseUrl) ? 'most servers need /v1 at the end of the base URL; or ' : ''
+    return { what: ' does not list its models', fix: `${path}name one: [model] name, or --model` }
   } catch (error) {
     const isKey = isFault(error) && exitCodeOf(error.report) === EXIT_CODES.credentials
     return { what: `: ${sentenceOf(error)}`, fix: isKey ? 'set a valid key' : fix }

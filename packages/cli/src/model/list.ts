@@ -48,6 +48,20 @@ export async function firstListedModel(
   }
 }
 
+/** For a server that answers without a list: most likely its address is incomplete, or it has none. */
+export async function noListFault({ baseUrl, apiKey }: Omit<Server, 'apiKeyVariable'>): Promise<Fault> {
+  const server = baseUrl.replace(/\/+$/, '')
+  const isIncomplete =
+    lacksPath(baseUrl) && (await getModels(baseUrl, apiKey, NAMED_MS).catch(() => null))?.status === 404
+  const error = isIncomplete
+    ? `GET ${server}/models is 404. Most servers need /v1 at the end: --base-url ${server}/v1. If yours has no list, pass --model NAME.`
+    : `The server at ${baseUrl} does not list its models, so name one: --model NAME, or [model] name in your config.toml`
+  return new Fault('invalid_request', { error })
+}
+
+/** `http://127.0.0.1:8080`: most servers have their API under a path. */
+export const lacksPath = (baseUrl: string): boolean => URL.canParse(baseUrl) && new URL(baseUrl).pathname === '/'
+
 // ---- details, in the order they are used above ----
 
 const getModels = (baseUrl: string, apiKey: string | undefined, timeoutMs: number): Promise<Response> =>

@@ -7,7 +7,7 @@
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
  */
 import type { DaemonClient } from '@breakfall/client'
-import { Fault, faultFrom, isFault, sleep } from '@breakfall/faults'
+import { exitCodeOf, Fault, faultFrom, isFault, sleep } from '@breakfall/faults'
 import type {
   ProviderGiven,
   SameFolder,
@@ -55,6 +55,8 @@ export type FollowInput = {
   /** If another session works in the folder. Default: share it. */
   readonly sameFolder?: SameFolder | undefined
   readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
+  /** If the daemon is away, cancels the turn without it. The run then ends with the fault. Undefined if the daemon is there. */
+  readonly cancelIfAway?: ((turnId: string, reason: string) => Promise<Fault | undefined>) | undefined
   /** The daemon outlives this run and continues parked turns. */
   readonly isLasting: () => boolean
   readonly onSession?: ((session: Session) => void) | undefined
@@ -80,11 +82,15 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   input.onTurn?.(started.turnId)
   const view = new TurnView({ holdsText: !out.isTerminal, allowed: allowedNames(input) })
   if (input.prompt === undefined) await replay(input, session, started, view)
+  const ending = new AbortController()
   if (started.isTheirs) out.say(followingNotice(session.id))
-  else input.interrupt.onCancel((reason) => input.client.cancel(started.turnId, reason)) // I2
-  const ended = await follow(input, session, started, view, out).catch((thrown: unknown) => {
-    throw withHowToContinue(thrown, session.id)
-  })
+  else input.interrupt.onCancel((reason) => cancel(input, started.turnId, reason, ending)) // I2
+  const ended = await follow(input, session, { ...started, signal: ending.signal }, view, out).catch(
+    (thrown: unknown) => {
+      if (!ending.signal.aborted) throw withHowToContinue(thrown, session.id)
+    },
+  )
+  if (ended === undefined) return endWithoutDaemon(faultFrom(ending.signal.reason), started.turnId, view, out)
   const result = { ...ended, ...(await usedBy(input, ended, view)), ...filesOf(view) }
   if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   const processes = result.outcome === 'parked' || result.left === true ? [] : await stillRunning(input, session.id)
@@ -95,6 +101,21 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
 }
 
 // ---- details, in the order they are used above ----
+
+/** Nobody waits for a daemon after Ctrl-C. */
+async function cancel(input: FollowInput, turnId: string, reason: string, ending: AbortController): Promise<void> {
+  const fault = await input.cancelIfAway?.(turnId, reason)
+  if (fault === undefined) await input.client.cancel(turnId, reason)
+  else ending.abort(fault)
+}
+
+/** Nothing more is asked: nobody would answer. */
+function endWithoutDaemon(fault: Fault, turnId: string, view: TurnView, out: Output): number {
+  const outcome = fault.category === 'cancelled' ? 'cancelled' : 'failed'
+  if (out.json) out.result({ outcome, turnId, text: '', fault: fault.report, faultsSurvived: view.survived.length })
+  out.say(`breakfall: ${fault.error}`)
+  return exitCodeOf(fault.report)
+}
 
 /** What the box of a new session may reach. A continued one keeps its own, which is not known here. */
 function allowedNames({ session, create }: FollowInput): readonly string[] | undefined {
@@ -142,7 +163,7 @@ async function replay(
 async function follow(
   input: FollowInput,
   session: Session,
-  started: StartedTurn,
+  started: StartedTurn & { readonly signal: AbortSignal },
   view: TurnView,
   out: Output,
 ): Promise<RunResult> {
@@ -153,7 +174,8 @@ async function follow(
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
   }
-  for await (const event of input.client.events(session.id, { after, signal: wait.signal, onUnreachable })) {
+  const signal = AbortSignal.any([wait.signal, started.signal])
+  for await (const event of input.client.events(session.id, { after, signal, onUnreachable })) {
     input.onEvent?.(event)
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
@@ -168,6 +190,7 @@ async function follow(
     if (event.type === 'turn-end') return finished(event)
     if (event.type === 'turn-error') return failed(event, view)
   }
+  started.signal.throwIfAborted()
   const left = { turnId, text: '', faultsSurvived: view.survived.length }
   if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
   const error = 'This run stopped following the turn, which is still running'
@@ -227,7 +250,7 @@ async function usedBy({ client }: FollowInput, result: RunResult, view: TurnView
   const time =
     startedAt === undefined || endedAt === undefined ? {} : { durationMs: Date.parse(endedAt) - Date.parse(startedAt) }
   if (result.usage !== undefined || result.left === true) return time
-  const turn = await client.turn(result.turnId).catch(() => undefined) // the result is known; these are only more fields
+  const turn = await briefly(client.turn(result.turnId)) // the result is known; these are only more fields
   if (turn === undefined) return time
   return { ...time, usage: turn.usage, ...(turn.cost === undefined ? {} : { cost: turn.cost }) }
 }
