@@ -46,6 +46,15 @@ test(
   },
 )
 
+test('an upstream without a path is served, with a note that most model servers need /v1', LIMIT, async () => {
+  await using place = new Place()
+  const gateway = place.start(['gateway', '--upstream', 'http://127.0.0.1:9', '--port', '0'])
+  await gateway.line((line) => line.includes('stop with Ctrl-C'))
+  const { code, stderr } = await gateway.kill('SIGINT')
+  assert.equal(code, 0)
+  assert.match(stderr, /Most model servers need \/v1 at the end: http:\/\/127\.0\.0\.1:9 has no path/)
+})
+
 // ---- details ----
 
 async function ask(url: string): Promise<string> {

@@ -86,7 +86,10 @@ test(
       lines.join('\n'),
       /the socket is closed after some text +error\n +It gave up with exit code 1: .*error/i,
     )
-    assert.match(lines.join('\n'), /direct: 0 of 1 exact/)
+    assert.match(
+      lines.join('\n'),
+      /direct: 0 of 1 exact\nThe same behind the gateway: breakfall trial --through-gateway/,
+    )
     assert.match(stderr, /seed \d+/)
   },
 )

@@ -24,7 +24,10 @@ export async function chaosCommand({ out }: Context, options: ChaosOptions): Pro
   const plan = planFrom(options.plan, chaos)
   if ((options.rehearsal === true) === (options.upstream !== undefined))
     throw new Fault('invalid_request', {
-      error: 'Choose what is behind the proxy: --upstream http://127.0.0.1:8080, or --rehearsal for a scripted model',
+      error:
+        options.rehearsal === true
+          ? 'Pass either --upstream or --rehearsal, not both.'
+          : 'The proxy needs something behind it: --upstream http://127.0.0.1:8080/v1, or --rehearsal for a scripted model',
     })
   out.surviveClosedStdout()
   const stopped = untilSignal()

@@ -56,6 +56,9 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   else {
     out.line(`${gateway.url}  →  ${upstream.join(', then ')}`)
     out.line(out.style('dim', 'use the first URL as the base URL of your agent; stop with Ctrl-C'))
+    const bare = upstream.find((url) => new URL(url).pathname === '/')
+    if (bare !== undefined)
+      out.say(out.styleErr('yellow', `Most model servers need /v1 at the end: ${bare} has no path.`))
   }
   if (printsLines) gateway.watch.subscribe((note) => say(out, note === undefined ? undefined : noteLine(note)))
   const stopWatching = watches ? startWatching(() => watchLines(gateway.stats(), out.columns), out) : () => undefined

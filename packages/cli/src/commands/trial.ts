@@ -89,6 +89,7 @@ function calmRun(chaos: typeof Chaos, settings: RunSettings): Promise<CellRun> {
 /** What was judged until then is in the result. */
 function cancelledTrial(out: Output, known: object): number {
   if (out.json) out.result({ outcome: 'cancelled', ...known })
+  else out.say('cancelled')
   return EXIT_CODES.cancelled
 }
 
@@ -177,4 +178,7 @@ function printCard(out: Output, faults: readonly string[], columns: readonly str
     const { exact, of } = scoreOf(cells, name)
     out.line(`${name}: ${exact} of ${of} exact`)
   }
+  const [only, ...others] = columns.map((name) => scoreOf(cells, name))
+  if (others.length > 0 || only === undefined || only.exact === only.of) return
+  out.hint(out.style('dim', 'The same behind the gateway: breakfall trial --through-gateway -- COMMAND'))
 }
