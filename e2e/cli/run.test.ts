@@ -161,7 +161,7 @@ test('a key rejected while listing models is reported as such, not as a server w
   assert.equal(code, 4)
   assert.match(
     stderr,
-    /rejected the key when Breakfall asked for its models\. .*not saved.* Set a valid key in OPENAI_API_KEY\.\n.*model_auth_failed: HTTP 401 /,
+    /rejected the key when Breakfall asked for its models\. Nothing started\. Set a valid key in OPENAI_API_KEY and run this again\. \(With --model NAME the prompt is kept as a parked turn\.\)\n.*model_auth_failed: HTTP 401 /,
   )
 })
 
@@ -193,6 +193,23 @@ test(
     }
   },
 )
+
+test('the command that a run prints after a rejected key continues the turn with the right one', LIMIT, async () => {
+  await using place = new Place(REHEARSAL_PROJECT)
+  const rehearsal = await startRehearsalModel()
+  await using door = await keyedDoor(rehearsal.url, 'right')
+  try {
+    const model = ['--model', 'rehearsal/fix', '--base-url', `${door.url}/v1`]
+    const parked = await place.run(['run', REHEARSAL_PROMPT, ...model, ...isolation], { OPENAI_API_KEY: 'wrong' })
+    assert.equal(parked.code, 4, parked.stderr)
+    const [, printed = ''] = / breakfall (run --session .*)$/m.exec(parked.lines.join('\n')) ?? []
+    assert.match(printed, /--base-url /, parked.lines.join('\n'))
+    const continued = await place.run(printed.split(' '), { OPENAI_API_KEY: 'right' })
+    assert.equal(continued.code, 0, continued.stderr + continued.lines.join('\n'))
+  } finally {
+    await rehearsal.close()
+  }
+})
 
 // ---- details ----
 

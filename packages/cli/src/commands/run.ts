@@ -18,7 +18,14 @@ import { broughtModel, changeFor, type ChangeOptions, keyForTurn, noModelFault }
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { letDownloadsEnd } from '../run/downloads.ts'
 import { followTurn } from '../run/follow-turn.ts'
-import { isContinuing, modelFlag, refuseContradictions, type RunContext, type RunOptions } from '../run/options.ts'
+import {
+  isContinuing,
+  modelFlag,
+  refuseContradictions,
+  type RunContext,
+  type RunOptions,
+  serverFlags,
+} from '../run/options.ts'
 import { readPrompt } from '../run/prompt.ts'
 import { refuseMounts } from '../run/mounts.ts'
 import { RunDaemon } from '../run/run-daemon.ts'
@@ -84,6 +91,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       onSession: (used) => out.say(sessionLine(used, told?.name)),
       onTurn: (turnId) => adoption.follow(turnId),
       keyFor,
+      serverFlags: serverFlags(options),
     },
     out,
   )

@@ -18,11 +18,13 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
   ]
 }
 
-/** A running daemon continues it automatically; otherwise the user has to. */
-export const howItContinues = (sessionId: string, isLive: boolean, category: string): string =>
-  asTyped(continuation(sessionId, isLive, category))
+/** A running daemon continues it automatically; otherwise the user has to. `serverFlags`: those that a new key needs to be used. */
+export const howItContinues = (sessionId: string, isLive: boolean, category: string, serverFlags = ''): string =>
+  asTyped(continuation(sessionId, isLive, category, serverFlags))
 
-function continuation(sessionId: string, isLive: boolean, category: string): string {
+function continuation(sessionId: string, isLive: boolean, category: string, serverFlags: string): string {
+  if (category === 'model_auth_failed' && serverFlags !== '')
+    return `to continue it with the key of your terminal: breakfall run --session ${sessionId} ${serverFlags}`
   if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (category === 'approval_needed') return howToApprove(sessionId)
   if (!isLive) return howToContinue(sessionId, category)

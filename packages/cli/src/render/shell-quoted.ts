@@ -1,3 +1,3 @@
-/** A path as one word of a shell. */
+/** A path or a URL as one word of a shell. */
 export const shellQuoted = (path: string): string =>
-  /^[\w/.@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+  /^[\w/.:@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`

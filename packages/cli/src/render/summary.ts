@@ -18,11 +18,18 @@ export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'ca
 
 export const WITHOUT_SANDBOX = asTyped('to run without a sandbox, at your own risk: breakfall run --isolation process')
 
+export type SummaryOptions = {
+  readonly isLasting: boolean
+  readonly processes?: readonly SessionProcess[]
+  /** What `howItContinues` takes. */
+  readonly serverFlags?: string | undefined
+}
+
 export function summary(
   result: RunResult,
   view: TurnView,
   session: Session,
-  { isLasting, processes = [] }: { readonly isLasting: boolean; readonly processes?: readonly SessionProcess[] },
+  { isLasting, processes = [], serverFlags }: SummaryOptions,
 ): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
   const used = usedLine(result)
@@ -33,7 +40,7 @@ export function summary(
   if (files !== '') out.push(line('dim', `  changed ${files}`))
   for (const process of processes) out.push(hint(`  ${leftRunning(process)}`))
   if (result.outcome === 'parked')
-    out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '')}`))
+    out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '', serverFlags)}`))
   if (result.left === true)
     out.push(hint(`  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`))
   if (result.fault !== null && isForLackOfSandbox(result.fault)) out.push(line('plain', `  ${WITHOUT_SANDBOX}`))

@@ -63,6 +63,8 @@ export type FollowInput = {
   readonly onTurn?: ((turnId: string) => void) | undefined
   /** The turn's own provider with this run's key for it. Undefined if this run has none. */
   readonly keyFor?: ((turn: Turn) => ProviderGiven | undefined) | undefined
+  /** Flags that name the model server, without which a key from this terminal is not for the turn. Default: none. */
+  readonly serverFlags?: string | undefined
   /** Called with each event, before it is shown. */
   readonly onEvent?: ((event: SessionEvent) => void) | undefined
   /** Names the project's files that go to the model. Default: true. */
@@ -95,8 +97,11 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   const processes = result.outcome === 'parked' || result.left === true ? [] : await stillRunning(input, session.id)
   if (out.json) out.result({ ...result, ...(processes.length > 0 && { processes }), ...input.resultFields })
-  else
-    for (const line of summary(result, view, session, { isLasting: input.isLasting(), processes })) paint(out, [line])
+  else {
+    const { serverFlags } = input
+    const lines = summary(result, view, session, { isLasting: input.isLasting(), processes, serverFlags })
+    for (const line of lines) paint(out, [line])
+  }
   return exitCodeFor(result)
 }
 

@@ -4,6 +4,7 @@ import type { ModelFlags } from '../command-line/flags.ts'
 import type { Context } from '../context.ts'
 import type { GivenAnswer } from './start-turn.ts'
 import type { Interrupt } from '../process/interrupt.ts'
+import { shellQuoted } from '../render/shell-quoted.ts'
 
 export type RunOptions = ModelFlags & {
   readonly continue?: boolean
@@ -31,6 +32,13 @@ export type RunContext = Context & {
 /** The run continues an existing session. */
 export const isContinuing = ({ options }: RunContext): boolean =>
   options.continue === true || options.session !== undefined
+
+/** The flags that name the model server, for a command that continues the turn. Empty if they are not needed. */
+export const serverFlags = ({ baseUrl, api }: RunOptions): string =>
+  [
+    ...(baseUrl === undefined ? [] : [`--base-url ${shellQuoted(baseUrl)}`]),
+    ...(api === undefined ? [] : [`--api ${api}`]),
+  ].join(' ')
 
 /** Naming a model must not start a rehearsal, and naming faults must. */
 export function refuseContradictions(context: RunContext, prompt: string | undefined): void {
