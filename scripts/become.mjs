@@ -6,9 +6,11 @@
  *     we forward ours as a message and the program treats both as one (packages/cli/src/process/signals.ts).
  * I2  No signal is lost, however early: if it kills the program during start-up, we start the program again and pass it on.
  * I3  When this process ends, even by `kill -9`, the program ends too: the channel between them closes and the program exits.
+ * I4  After the terminal was closed, we die of SIGHUP: an older Node that exits restores the terminal's mode, and aborts if it is gone.
  */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
+import { isatty } from 'node:tty'
 import { environment, say } from './setup.mjs'
 
 /**
@@ -20,6 +22,7 @@ export function become(node, args, { cwd, parents = [] } = {}) {
     if (cwd !== undefined) process.chdir(cwd)
     process.execve(node, [node, ...args], env)
   }
+  const terminals = [0, 1, 2].filter((fd) => isatty(fd))
   let child
   const start = (early = '') => {
     child = spawn(node, args, {
@@ -33,6 +36,7 @@ export function become(node, args, { cwd, parents = [] } = {}) {
     })
     child.on('exit', (code, signal) => {
       if (SIGNALS.includes(signal)) start(signal) // I2
+      else if (terminals.some((fd) => !isatty(fd))) hangUp() // I4
       else process.exitCode = code ?? 128 + constants.signals[signal]
     })
   }
@@ -46,3 +50,8 @@ export function become(node, args, { cwd, parents = [] } = {}) {
 
 /** Signals that the program handles. */
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+function hangUp() {
+  process.removeAllListeners('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
+}

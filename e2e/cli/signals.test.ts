@@ -174,8 +174,10 @@ describe('the launcher of an older Node and its program act as one', { ...LIMIT,
   test('both end when the terminal is closed, the launcher by SIGHUP', { skip: !hasTerminals }, async () => {
     await using place = new Place()
     const ended = join(place.home, 'ended')
+    const notes = join(place.home, 'notes-the-end.sh') // it survives to see how the launcher ended
     const launcher = `"${process.execPath}" "${LAUNCHER}" gateway --upstream http://127.0.0.77:9009/v1 --port 0 --json`
-    const command = `trap : HUP; ${launcher}; echo "$?" >"${ended}.new"; mv "${ended}.new" "${ended}"`
+    writeFileSync(notes, `trap : HUP; ${launcher}; echo "$?" >"${ended}.new"; mv "${ended}.new" "${ended}"`)
+    const command = `sh "${notes}"; exit` // the shell of the terminal, which ends with it
     const env = { PATH: process.env['PATH'] ?? '', HOME: place.home, SHELL: '/bin/sh', ...OLD_NODE }
     await using terminal = new Program('/usr/bin/script', ['-qfec', command, '/dev/null'], { env, input: null })
     const { url } = await terminal.listening()
