@@ -154,6 +154,17 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
+  test('reports a mistake in a config file as a finding, and goes on', async () => {
+    await using desk = await Desk.start()
+    desk.config('[modle]\nname = "x"\n')
+    const { code, json, stderr } = await desk.command(['doctor', '--json'])
+    assert.equal(code, 1, stderr)
+    const [config] = json.filter(({ check }) => check === 'config')
+    assert.equal(config?.['verdict'], 'bad')
+    assert.match(String(config?.['found']), /config\.toml:1: .*modle/)
+    assert.ok(json.length > 6 && json.some(({ check, verdict }) => check === 'Node' && verdict === 'ok'), stderr)
+  })
+
   test('prints a verdict for each check, a fix for each problem, and a final result', async () => {
     await using desk = await Desk.start()
     const ended = await desk.command(['doctor', '--json'])

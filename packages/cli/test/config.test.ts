@@ -177,6 +177,7 @@ test('a clone cannot make the reader hang: a device, a pipe, a folder and a huge
     [() => void execFileSync('mkfifo', [file]), 'is not a file'],
     [() => mkdirSync(file), 'is not a file'],
     [() => writeFileSync(file, `#${'x'.repeat(1024 * 1024)}`), 'is longer than 1 MiB'],
+    [() => symlinkSync(file, file), 'cannot be read (ELOOP). It is a link to itself; remove it.'],
   ]
   for (const [make, why] of makers) {
     mkdirSync(cloned)

@@ -18,10 +18,10 @@ const event = (line?: string): SessionEventOf<'model-server'> => ({
 })
 
 /** What appears on stdout. */
-function shown(isTTY: boolean, show: (status: StatusLine, out: Output) => void): string {
+function shown(isTTY: boolean, show: (status: StatusLine, out: Output) => void, patienceMs?: number): string {
   const stdout = Object.assign(new PassThrough(), { isTTY, columns: 60 })
   const out = new Output({ json: false, stdout, stderr: new PassThrough() })
-  using status = new StatusLine(out)
+  using status = new StatusLine(out, patienceMs)
   show(status, out)
   return String(stdout.read() ?? '')
 }
@@ -90,4 +90,17 @@ test('retries that cost nothing are one line that changes at a terminal', () => 
   })
   assert.equal(text.split('\u001b[1A\u001b[J').length - 1, 2, JSON.stringify(text))
   assert.match(text, /for 5 s \(attempt 3\).*an answer\n$/s)
+})
+
+test('retries say until when they go on, and another reason does not start over', () => {
+  const retries = (status: StatusLine): void => {
+    status.showFreeRetry(freeRetry(0))
+    status.showFreeRetry(freeRetry(30))
+    status.showFreeRetry(freeRetry(40, 'Loading model'))
+  }
+  assert.deepEqual(shown(false, retries, 120_000).trim().split('\n'), [
+    '⚡ retrying until 12:02:00 UTC: model_unreachable: connect ECONNREFUSED',
+    '⚡ retrying for 30 s (attempt 2), until 12:02:00 UTC: model_unreachable: connect ECONNREFUSED',
+    '⚡ retrying until 12:02:00 UTC: model_unreachable: Loading model',
+  ])
 })

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { prunedLine } from '../src/commands/prune.ts'
+import { removal } from '../src/commands/uninstall.ts'
+import { packageName } from '../src/process/version.ts'
 import { timeSpan } from '../src/command-line/flags.ts'
 import { boxesFinding, storageFinding } from '../src/doctor/storage.ts'
 import { bytesText } from '../src/render/bytes.ts'
@@ -12,7 +14,7 @@ const storage = { sessions: 700, recentSessions: 70, recentBytes: 7 * 1024 ** 2,
 test('the doctor reports size and growth, and advises only if that is a lot and nothing deletes it', () => {
   const small = storageFinding({ ...storage, diskBytes: 5 * 1024 ** 2 })
   assert.equal(small.verdict, 'ok')
-  assert.equal(small.found, '700 sessions, 5 MiB in all; in the last 7 days 10 sessions and 1 MiB of journal a day')
+  assert.equal(small.found, '700 sessions, 5 MiB in all; on average 10 sessions and 1 MiB a day over the last 7 days')
   const large = storageFinding({ ...storage, diskBytes: 3 * GIB })
   assert.equal(large.verdict, 'warn')
   assert.match(large.fix ?? '', /breakfall prune.*\[retention\]/)
@@ -33,4 +35,9 @@ test('sizes and times read as people write them', () => {
   for (const wrong of ['30', 'd', '-1d', '1y', '99999w']) assert.throws(() => timeSpan(wrong), /such as 30d/)
   assert.equal(prunedLine({ sessions: 0, bytes: 0 }, false), 'no session to delete')
   assert.equal(prunedLine({ sessions: 1, bytes: 2048 }, true), 'would delete 1 session, 2 KiB of journal')
+})
+
+test('how to remove the program depends on how npm knows it', () => {
+  assert.match(removal('breakfall'), /^npm uninstall breakfall /)
+  assert.match(removal(packageName), /^npm uninstall -g @breakfall\/cli .*delete the checkout$/, 'this is a checkout')
 })

@@ -1,4 +1,5 @@
 /** Builds the context of a command: its output and its configuration, from the flags that were given. */
+import { isFault } from '@breakfall/faults'
 import { readCredentials } from '../config/credentials.ts'
 import { loadConfig } from '../config/load.ts'
 import { type ResolvedConfig, resolveConfig } from '../config/resolve.ts'
@@ -9,15 +10,18 @@ import { configFlags } from './flags.ts'
 
 export type CommonOptions = { readonly json?: boolean }
 
-export function contextFor(options: CommonOptions, resultFields: object = {}): Context {
+/** `needsFiles`: a mistake in a config file ends the command. Otherwise the command goes on without the files, and reports it. */
+export function contextFor(options: CommonOptions, resultFields: object = {}, needsFiles = true): Context {
   const out = new Output({ json: options.json === true, resultFields })
   const folder = currentFolderIfAny()
   const flags = configFlags({ ...options })
-  const load = (): ResolvedConfig =>
-    resolveConfig(loadConfig({ env: process.env, folder, flags }), process.env, readCredentials(process.env))
-  const config = load()
+  const load = (withoutFiles = false): ResolvedConfig => {
+    const loaded = loadConfig({ env: process.env, folder, flags, withoutFiles })
+    return resolveConfig(loaded, process.env, readCredentials(process.env))
+  }
+  const { config, configFault } = needsFiles ? { config: load() } : evenIfWrong(load)
   for (const warning of config.loaded.warnings) out.say(out.styleErr('yellow', `warning: ${warning}`))
-  return { out, config, reload: load }
+  return { out, config, configFault, reload: () => load() }
 }
 
 /** Fields that the result of a run always has, even if it failed before there was a turn. */
@@ -29,4 +33,15 @@ export function printText(text: string, options: CommonOptions): void {
   const out = new Output({ json: options.json === true })
   if (out.json) out.result({ text })
   else out.write(text)
+}
+
+// ---- details ----
+
+function evenIfWrong(load: (withoutFiles?: boolean) => ResolvedConfig): Pick<Context, 'config' | 'configFault'> {
+  try {
+    return { config: load() }
+  } catch (thrown) {
+    if (!isFault(thrown)) throw thrown
+    return { config: load(true), configFault: thrown }
+  }
 }

@@ -62,7 +62,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       )
     made.action(async () => {
       const options = made.opts<O & CommonOptions>()
-      const context = contextFor(options, resultFieldsOf(name))
+      const context = contextFor(options, resultFieldsOf(name), name !== 'doctor')
       done((await act(context, options, made.args)) ?? EXIT_CODES.finished)
       context.out.end()
     })
@@ -248,14 +248,10 @@ export function buildProgram(done: (exitCode: number) => void): Command {
     .option('--require <exact=percent>', 'exit 1 unless this share of the runs is exact')
     .option('--timeout-ms <ms>', 'how long a run may take before it counts as a hang', milliseconds, 120_000)
 
-  command<DoctorOptions>(
-    'doctor',
-    'check this machine, and say how to fix each problem',
-    async ({ config, out }, options) => {
-      const { doctor } = await import('../commands/doctor.ts')
-      return doctor(config, options, out)
-    },
-  ).option('--start-model', 'also start each model server that Breakfall serves once, and say how long it loads')
+  command<DoctorOptions>('doctor', 'check this machine, and say how to fix each problem', async (context, options) => {
+    const { doctor } = await import('../commands/doctor.ts')
+    return doctor(context, options)
+  }).option('--start-model', 'also start each model server that Breakfall serves once, and say how long it loads')
 
   command(
     'login <provider>',

@@ -1,6 +1,7 @@
 /** `breakfall doctor`: checks this machine the way a run would use it, and says how to fix each problem. */
 import { Fault, type FaultReport } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
+import type { Context } from '../context.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from '../doctor/finding.ts'
 import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens } from '../doctor/machine.ts'
@@ -28,9 +29,8 @@ export type DoctorOptions = {
 }
 
 export async function doctor(
-  config: ResolvedConfig,
+  { config, configFault, out }: Context,
   { startModel = false }: DoctorOptions,
-  out: Output,
 ): Promise<number> {
   const { stateDir, loaded } = config
   const served = servedModels(config)
@@ -38,6 +38,7 @@ export async function doctor(
   const daemon = await checkDaemon(config)
   const findings: readonly Finding[] = [
     checkNode(),
+    ...checkConfig(configFault),
     checkSandbox(),
     checkState(stateDir),
     checkDisk(stateDir),
@@ -78,6 +79,19 @@ export async function doctor(
 }
 
 // ---- details, in the order they are used above ----
+
+/** It is said only if it is wrong: `config show` shows the rest. */
+const checkConfig = (fault: Fault | undefined): readonly Finding[] =>
+  fault === undefined
+    ? []
+    : [
+        {
+          check: 'config',
+          verdict: 'bad',
+          found: fault.error,
+          fix: 'correct it; the other checks go on without your config files',
+        },
+      ]
 
 /** The model servers that Breakfall starts. */
 function servedModels({ model, providers }: ResolvedConfig): readonly ServedModel[] {

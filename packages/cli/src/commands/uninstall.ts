@@ -16,6 +16,7 @@ import { userConfigFile } from '../config/paths.ts'
 import type { Context } from '../context.ts'
 import { healthAt, readDaemonFile, readToken } from '../daemon/find.ts'
 import { errorCode } from '../process/error-code.ts'
+import { packageName } from '../process/version.ts'
 import { bytesText } from '../render/bytes.ts'
 
 export type UninstallOptions = {
@@ -36,8 +37,14 @@ export async function uninstallCommand({ out, config }: Context, options: Uninst
   if (out.json) return out.result({ removed: folders, bytes })
   for (const folder of folders) out.line(`removed ${folder}`)
   if (folders.length === 0) out.line(`nothing to remove: ${stateDir} does not exist`)
-  return out.say('to remove the program itself, run: npm uninstall breakfall (with -g if you installed it globally)')
+  return out.say(`to remove the program itself, run: ${removal(packageName)}`)
 }
+
+/** A checkout has the name of its workspace; if it was linked, npm knows it by that. Pure. */
+export const removal = (name: string): string =>
+  name === 'breakfall'
+    ? 'npm uninstall breakfall (with -g if you installed it globally)'
+    : `npm uninstall -g ${name} (if you linked this checkout), and delete the checkout`
 
 // ---- details, in the order they are used above ----
 

@@ -28,6 +28,8 @@ export type ConfigInput = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Undefined if the current folder was removed. */
   readonly folder: string | undefined
+  /** As if there were no config files. */
+  readonly withoutFiles?: boolean | undefined
   /** By dotted key, as given on the command line. */
   readonly flags?: Readonly<Record<string, { value: unknown; flag: string }>> | undefined
 }
@@ -42,8 +44,9 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     [userConfigFile(input.env), false],
     [input.folder === undefined ? undefined : folderConfigFile(input.folder), true],
   ] as const) {
-    const layer = file === undefined ? undefined : readLayer(file, isFolderFile)
-    if (file === undefined || layer === undefined) continue
+    if (file === undefined || input.withoutFiles === true) continue
+    const layer = readLayer(file, isFolderFile)
+    if (layer === undefined) continue
     files.push(file)
     for (const [path, value] of leaves(layer.values))
       put(merged, origins, path, value, `${file}:${lineOfKey(layer.text, path)}`)

@@ -24,8 +24,13 @@ export function readBounded(file: string): string | undefined {
     if (isFault(cause)) throw cause
     const code = errorCode(cause) ?? 'unknown error'
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw refusal(file, `cannot be read (${code})`, cause)
+    throw refusal(file, `cannot be read (${code}).${HINTS[code] ?? ''}`, cause)
   }
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  EACCES: ' Make it and its folder readable for you, or move it away.',
+  ELOOP: ' It is a link to itself; remove it.',
 }
 
 const refusal = (file: string, why: string, cause?: unknown): Fault =>

@@ -5,6 +5,7 @@
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
 import type { Output } from './output.ts'
+import { utcTime } from './parked.ts'
 
 type ServerEvent = SessionEventOf<'model-server'>
 
@@ -19,19 +20,25 @@ type RetryEvent = SessionEventOf<'retry'>
 /** A series of retries that cost nothing, for one reason. */
 type Series = { readonly reason: string; readonly since: number; readonly attempts: number; readonly shownAt: number }
 
-/** `retrying for 12 s (attempt 9): model_unreachable: connect ECONNREFUSED` */
-function retryLine({ reason, since, attempts }: Series, at: number): string {
+/** `retrying for 12 s (attempt 9), until 12:02:00 UTC: model_unreachable: connect ECONNREFUSED` */
+function retryLine({ reason, since, attempts }: Series, at: number, until: string): string {
   const more = attempts === 1 ? '' : ` for ${duration(Math.max(0, at - since))} (attempt ${attempts})`
-  return `⚡ retrying${more}: ${reason}`
+  const end = until === '' ? '' : `${more === '' ? '' : ','} until ${until}`
+  return `⚡ retrying${more}${end}: ${reason}`
 }
 
 export class StatusLine implements Disposable {
   readonly #out: Output
   #timer: NodeJS.Timeout | undefined
   #series: Series | undefined
+  readonly #patienceMs: number | undefined
+  /** Since when the model has been away, whatever the reasons. */
+  #awaySince: number | undefined
 
-  constructor(out: Output) {
+  /** `patienceMs`: for how long retries may cost nothing, if that is known. */
+  constructor(out: Output, patienceMs?: number) {
     this.#out = out
+    this.#patienceMs = patienceMs
   }
 
   show(event: ServerEvent): void {
@@ -56,12 +63,18 @@ export class StatusLine implements Disposable {
       attempts: (before?.attempts ?? 0) + 1,
       shownAt: isDue ? now : before.shownAt,
     }
-    if (isDue) this.#out.status(retryLine(this.#series, now))
+    this.#awaySince ??= now
+    if (isDue) this.#out.status(retryLine(this.#series, now, this.#until(this.#awaySince)))
+  }
+
+  #until(since: number): string {
+    return this.#patienceMs === undefined ? '' : utcTime(new Date(since + this.#patienceMs).toISOString()).slice(11)
   }
 
   /** Something else follows. */
   [Symbol.dispose](): void {
     this.#series = undefined
+    this.#awaySince = undefined
     this.#stop()
   }
 

@@ -7,7 +7,7 @@
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
  */
 import type { DaemonClient } from '@breakfall/client'
-import { exitCodeOf, Fault, faultFrom, isFault, sleep } from '@breakfall/faults'
+import { exitCodeOf, Fault, faultFrom, isFault, POLICY_DEFAULTS, sleep } from '@breakfall/faults'
 import type {
   ProviderGiven,
   SameFolder,
@@ -174,7 +174,7 @@ async function follow(
 ): Promise<RunResult> {
   const { turnId, after, isTheirs } = started
   using wait = new ParkWait({ ...input, out, isTheirs })
-  using status = new StatusLine(out)
+  using status = new StatusLine(out, patienceOf(session, input))
   using approvals = new Approvals({ client: input.client, out, leave: () => wait.leave() })
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
@@ -201,6 +201,10 @@ async function follow(
   const error = 'This run stopped following the turn, which is still running'
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
 }
+
+/** A daemon of its own may have another default. */
+const patienceOf = ({ policy }: Session, { isLasting }: FollowInput): number | undefined =>
+  policy?.patienceMs ?? (isLasting() ? undefined : POLICY_DEFAULTS.patienceMs)
 
 function sayInstructions({ instructions }: SessionEventOf<'turn-start'>, out: Output): void {
   const line = instructionsLine(instructions)
