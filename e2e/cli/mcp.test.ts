@@ -40,6 +40,25 @@ test('without a daemon, a broken server holds up neither the list nor another se
   assert.match(missing.stderr, /No MCP server is called nobody/)
 })
 
+test('what helps with a missing program, a silent server and a wrong tool is said', LIMIT, async () => {
+  await using desk = await Desk.start()
+  const good = badServer(desk.folder, 'dies-in-call')
+  desk.config(
+    table('good', good.config) +
+      table('bad', { command: 'no-such-program-x', args: [] }) +
+      table('quiet', { command: 'sh', args: ['-c', 'exit 3'] }),
+  )
+  const said = async (words: string): Promise<string> => (await desk.command(['mcp', ...words.split(' ')])).stderr
+  assert.match(
+    await said('tools bad'),
+    /no program no-such-program-x on the PATH\)\. Install it, or correct \[mcp\.bad\]/,
+  )
+  assert.match(await said('call bad x {}'), /Install it, or correct \[mcp\.bad\] command in your config\.toml\./)
+  assert.match(await said('tools quiet'), /it exited with code 3\)\. It printed nothing on stderr\./)
+  assert.match(await said('logs quiet'), /^quiet has printed nothing on stderr$/m)
+  assert.match(await said('call good nope {}'), /nope is not offered.*To see its tools: breakfall mcp tools good/)
+})
+
 test(
   'without a daemon, the list waits for a server that npx may be downloading, and shows the others at once',
   LIMIT,

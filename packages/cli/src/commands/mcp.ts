@@ -1,5 +1,5 @@
 /** `breakfall mcp`: the servers of tools, as the running daemon has them, or started here for one command. */
-import { Fault, faultFrom } from '@breakfall/faults'
+import { Fault, faultFrom, isFault } from '@breakfall/faults'
 import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
@@ -27,8 +27,8 @@ export async function mcpList({ config, out }: Context): Promise<void> {
 
 export async function mcpTools(context: Context, name: string): Promise<void> {
   const { out } = context
-  const { offered, refused, fault } = await detail(context, name)
-  if (fault !== undefined && offered.length === 0) throw faultFrom(fault)
+  const { offered, refused, fault, log } = await detail(context, name)
+  if (fault !== undefined && offered.length === 0) throw advised(faultFrom(fault), name, log)
   if (out.json) return out.result({ outcome: 'finished', tools: offered, refused })
   for (const tool of offered) {
     const hints = [tool.readOnly ? 'read-only' : '', tool.idempotent ? 'idempotent' : ''].filter((hint) => hint !== '')
@@ -44,6 +44,7 @@ export async function mcpLogs(context: Context, name: string): Promise<void> {
   const { log, fault } = await detail(context, name)
   if (context.out.json) return context.out.result({ outcome: 'finished', log })
   for (const line of log) context.out.line(printable(line))
+  if (log.length === 0) context.out.say(`${name} has printed nothing on stderr`)
   // Its advice is to look here.
   if (fault !== undefined) context.out.say(printable(fault.message?.happened ?? fault.error))
 }
@@ -52,10 +53,13 @@ export async function mcpCall(context: Context, name: string, tool: string, give
   const { config, out } = context
   const args = parsedArguments(given)
   const daemon = await findDaemon(config)
-  const called =
+  const calling =
     daemon === undefined
-      ? await withServer(config, name, (server) => calledHere(server, tool, args, sayLast(out)))
-      : await oneShotClient(daemon.address).callMcp(name, tool, args).catch(toldUnsure)
+      ? withServer(config, name, (server) => calledHere(server, tool, args, sayLast(out)))
+      : oneShotClient(daemon.address).callMcp(name, tool, args).catch(toldUnsure)
+  const called = await calling.catch((thrown: unknown) => {
+    throw isFault(thrown) ? advised(thrown, name) : thrown
+  })
   if (out.json) out.result({ ...called, outcome: called.outcome === 'ok' ? 'finished' : 'failed' })
   else out.line(called.text)
   return called.outcome === 'ok' ? 0 : 1
@@ -69,6 +73,20 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 }
 
 // ---- details ----
+
+/** Says what helps with this server. A program that is missing has no last lines, nor has one that printed nothing. */
+function advised(fault: Fault, name: string, log?: readonly string[]): Fault {
+  const advice = adviceFor(fault, name, log)
+  return advice === undefined ? fault : fault.with({ message: { advice } })
+}
+
+function adviceFor({ category, report }: Fault, name: string, log?: readonly string[]): string | undefined {
+  if (category === 'tool_not_offered') return `To see its tools: breakfall mcp tools ${name}`
+  if (category !== 'mcp_server_failed') return undefined
+  if (report.diagnostics.some(({ id }) => id === 'start.not_found'))
+    return `Install it, or correct [mcp.${name}] command in your config.toml.`
+  return log?.length === 0 ? 'It printed nothing on stderr.' : undefined
+}
 
 /** Each line is printed once its server is known, so the widths are fixed. */
 const row = (name: string, state: string, tools: string, era: string, since: string): string =>
