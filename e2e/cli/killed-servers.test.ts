@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checked, Desk, endedWith, gone, ofType, serverIsolation, whole } from './desk.ts'
 import type { Play } from '../../test/kit/plays.ts'
-import { ask, bash, byProgress, say } from '../answers.ts'
+import { ask, bash, byProgress, say, sayWhen } from '../answers.ts'
+import { isolation } from '../breakfall.ts'
 import { isHistory } from '../daemon/shapes.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
@@ -51,6 +52,17 @@ async function finishes(desk: Desk, running: Program): Promise<void> {
   assert.equal(results.length, STEPS)
   for (const [i, result] of results.entries()) assert.match(result['text'], new RegExp(`did ${i + 1}\\b`))
 }
+
+test('a run names the processes of its daemon and its runner', LIMIT, async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await using desk = await Desk.start(byProgress([ask([bash('echo x')]), sayWhen(promise, 'wait ', 'done')]))
+  const running = desk.start(['run', 'go', ...isolation])
+  await eventually('the runner', () => /^runner: pid \d+$/m.test(running.stderr))
+  assert.match(running.stderr, new RegExp(`^runner: pid ${desk.runnerPid()}$`, 'm'))
+  assert.match(running.stderr, new RegExp(`^daemon: pid ${desk.daemon().pid}, for this run$`, 'm'))
+  resolve()
+  assert.equal((await running.ended).code, 0)
+})
 
 describe('kill -9 during a run', { ...LIMIT, concurrency: 2 }, () => {
   test("of the run's daemon, at several points: the run restarts it and finishes", async () => {

@@ -1,7 +1,7 @@
 /** `breakfall run`: chooses the model, the daemon and the session. `run/follow-turn.ts` follows the turn itself. */
 import { DaemonClient, RECONNECT_POLICY, type Session } from '@breakfall/client'
 import { isFault } from '@breakfall/faults'
-import type { ProviderGiven, Turn } from '@breakfall/wire'
+import type { ProviderGiven, SessionEvent, Turn } from '@breakfall/wire'
 import { runnerWarnings } from '../config/runner.ts'
 import type { Context } from '../context.ts'
 import { findDaemon, findViewer, type FoundDaemon, oneShotClient } from '../daemon/find.ts'
@@ -30,6 +30,7 @@ import { readPrompt } from '../run/prompt.ts'
 import { refuseMounts } from '../run/mounts.ts'
 import { RunDaemon } from '../run/run-daemon.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
+import { localRunner } from '../runner/local.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
 import { grantMounts, grantWorkspace } from '../workspace/allowed.ts'
 import { cancelWithoutDaemon } from './steer.ts'
@@ -92,6 +93,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       onTurn: (turnId) => adoption.follow(turnId),
       keyFor,
       serverFlags: serverFlags(options),
+      onEvent: runnerNotice(context),
     },
     out,
   )
@@ -99,6 +101,19 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     await letDownloadsEnd({ client: oneShotClient(address), servers: config.outside.mcp, interrupt, out })
   return code
 }
+
+/** Names the runner's process at the first call of a tool: who wants to see what a run survives can end it. */
+function runnerNotice({ config, out }: RunContext): (event: SessionEvent) => void {
+  let isSaid = out.json || config.daemon.kind !== 'local' || config.runner.kind !== 'local'
+  return ({ type }) => {
+    const runner = isSaid || !IN_BOX.has(type) ? undefined : localRunner(config.stateDir)
+    if (runner === undefined) return
+    isSaid = true
+    out.say(`runner: pid ${runner.pid}`)
+  }
+}
+
+const IN_BOX: ReadonlySet<SessionEvent['type']> = new Set(['tool-call', 'tool-output', 'tool-result'])
 
 function grantFolders(context: RunContext, folder: string): void {
   const stateDir = prepareStateDir(context.config.stateDir)

@@ -5,19 +5,20 @@
  * I1  A folder without our files is never removed, whatever --state-dir says.
  * I2  Nothing is removed while a daemon uses it, or without a yes.
  */
-import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import { isDead, readProcess, sendSignal } from '@breakfall/supervisor/platform'
+import { sendSignal } from '@breakfall/supervisor/platform'
 import { userConfigFile } from '../config/paths.ts'
 import type { Context } from '../context.ts'
 import { healthAt, readDaemonFile, readToken } from '../daemon/find.ts'
 import { errorCode } from '../process/error-code.ts'
 import { packageName } from '../process/version.ts'
 import { bytesText } from '../render/bytes.ts'
+import { isRunnerAlive, localRunner } from '../runner/local.ts'
 
 export type UninstallOptions = {
   readonly yes?: boolean
@@ -108,8 +109,8 @@ const LOOK_MS = 50
 
 /** Removes the runner's boxes, which ends their commands, and then the runner. It waits minutes for a new daemon otherwise. */
 async function endRunner(stateDir: string): Promise<void> {
-  const runner = runnerIn(stateDir)
-  if (runner === undefined || !isRunning(runner)) return
+  const runner = localRunner(stateDir)
+  if (runner === undefined) return
   const client = createRunnerClient({ url: runner.url, token: readToken(join(stateDir, 'runner.token')) })
   const signal = AbortSignal.timeout(END_MS_MAX)
   try {
@@ -118,16 +119,8 @@ async function endRunner(stateDir: string): Promise<void> {
     await client.close()
   }
   sendSignal(runner.pid, 'SIGTERM')
-  while (isRunning(runner) && !signal.aborted) await sleep(LOOK_MS)
-  if (isRunning(runner)) throw new Fault('process_hung', { facts: { name: `the runner (pid ${runner.pid})` } })
-}
-
-type RunnerFile = { readonly url: string; readonly pid: number; readonly startTime: number }
-
-/** A pid alone does not identify a process. */
-function isRunning({ pid, startTime }: RunnerFile): boolean {
-  const found = readProcess(pid)
-  return found !== undefined && !isDead(found) && found.startTime === startTime
+  while (isRunnerAlive(runner) && !signal.aborted) await sleep(LOOK_MS)
+  if (isRunnerAlive(runner)) throw new Fault('process_hung', { facts: { name: `the runner (pid ${runner.pid})` } })
 }
 
 /** A mount point, as in a container, or a folder whose parent is not ours stays, empty. */
@@ -137,16 +130,5 @@ function removeFolder(folder: string): void {
     rmdirSync(folder)
   } catch (error) {
     if (!['EBUSY', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) throw error
-  }
-}
-
-function runnerIn(stateDir: string): RunnerFile | undefined {
-  try {
-    const found: Partial<RunnerFile> = JSON.parse(readFileSync(join(stateDir, 'runner', 'runner.json'), 'utf8'))
-    const { url, pid, startTime } = found
-    if (typeof url !== 'string' || typeof pid !== 'number' || typeof startTime !== 'number') return undefined
-    return { url, pid, startTime }
-  } catch {
-    return undefined // no runner, or a damaged file: nothing that we could end safely
   }
 }
