@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { supervise, type SuperviseSpec } from '../src/index.ts'
 import { HAS_PROCESS_TABLE } from '../src/platform.ts'
@@ -144,13 +144,25 @@ describe('readiness', () => {
     'is awaited beyond every limit while the memory of the child moves, although it prints nothing',
     { skip: HAS_PROCESS_TABLE ? false : 'this system shows no vital signs' },
     async () => {
+      const clock = manualClock()
+      // Nothing but the memory of the child moves from one eighth of the limit to the next.
+      const loader = createServer((socket) => {
+        socket.on('data', () => {
+          clock.advance(50)
+          socket.write('.')
+        })
+      })
+      await new Promise<void>((resolve) => loader.listen(0, '127.0.0.1', resolve))
       await using child = supervise({
         command: process.execPath,
-        args: [program('loads-silently.ts')],
+        args: [program('loads-silently.ts'), `${(loader.address() as AddressInfo).port}`],
         ready: { kind: 'line', pattern: /^ready$/ },
-        limits: { ...QUICK, startMsMax: 2_000, startTotalMsMax: 2_500 },
+        limits: { startMsMax: 400, startTotalMsMax: 500 },
+        clock,
       })
       await child.start()
+      loader.close()
+      assert.equal(clock.now(), 950)
       assert.equal(child.report, null, 'it was not started twice')
     },
   )

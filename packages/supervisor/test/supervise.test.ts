@@ -178,7 +178,7 @@ describe('a child that fails', () => {
   it('can be explained by a grandchild after its exit', async () => {
     await using child = supervise({
       command: program('prints-late.sh'),
-      limits: { ...QUICK, drainMs: 5_000, failuresMax: 1 },
+      limits: { ...QUICK, drainMs: 60_000, failuresMax: 1 },
     })
     await child.start()
     const { report } = await untilState(child, 'given_up')

@@ -71,7 +71,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
       const { main, over, family, reaper } = await supervisor(t, 'wait')
       main.kill(signal)
       await over
-      await eventually(() => gone(family), 'the end of the family', 5_000)
+      await eventually(() => gone(family), 'the end of the family', 60_000)
       await eventually(() => !isAlive(reaper.pid), 'the end of the reaper')
     })
   }
@@ -83,7 +83,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
       const { main, over, family } = await supervisor(t, 'wait', [], { uid: 65_534 })
       main.kill('SIGKILL')
       await over
-      await eventually(() => gone(family), 'the end of the family', 5_000)
+      await eventually(() => gone(family), 'the end of the family', 60_000)
     },
   )
 
@@ -101,7 +101,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
     }
     main.kill('SIGKILL')
     await over
-    await eventually(() => gone(family), 'the end of the family', 5_000)
+    await eventually(() => gone(family), 'the end of the family', 60_000)
   })
 
   for (const how of ['throw', 'exit']) {
@@ -109,7 +109,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
       const { main, over, family } = await supervisor(t, how)
       main.stdin?.write('\n')
       await over
-      await eventually(() => gone(family), 'the end of the family', 5_000)
+      await eventually(() => gone(family), 'the end of the family', 60_000)
     })
   }
 
@@ -145,7 +145,7 @@ describe('when the supervisor itself ends', { ...LINUX, concurrency: 3 }, () => 
     assert.ok(pids.every(isAlive))
     main.kill('SIGKILL')
     await over
-    await eventually(() => gone(family), 'the end of the family', 5_000)
+    await eventually(() => gone(family), 'the end of the family', 60_000)
     rmSync(stateDir, { recursive: true, force: true })
   })
 })
