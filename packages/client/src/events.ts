@@ -1,7 +1,8 @@
 /**
  * A session's events as one sequence, over as many connections as it takes.
  *
- * I1, I2 are those of `position.ts`.
+ * I1  Every event once, in order: `position.ts` drops those received before, and finds a gap.
+ * I2  Only a `reset` starts over, from event 1.
  * I3  It ends when the caller's signal aborts, or with a Fault that no reconnect can cure. A daemon that is away is looked for
  *     forever, unless the client has its own policy.
  */

@@ -11,7 +11,7 @@
 import { backoffMs, freeBackoffMs } from './backoff.ts'
 import { decideCall, isPassing, refusedRetry, retryDelayMs, retryReason, stop } from './decide-call.ts'
 import type { Decision, Reason } from './decision.ts'
-import { ELSEWHERE } from './elsewhere.ts'
+import { MAY_ASK_NEXT_MODEL } from './elsewhere.ts'
 import { costsNothing } from './free.ts'
 import { LIMITS, type RetryPolicy } from './policy.ts'
 import type { FaultReport } from './report.ts'
@@ -49,7 +49,7 @@ function decideAnswer(fault: FaultReport, situation: AnswerSituation, policy: Re
   if (isPast(situation, now)) return stop('deadline_passed')
   const here = decideSameModel(fault, situation, policy, now)
   const isEnd = here.action === 'stop' || here.action === 'park'
-  return isEnd && mayAskElsewhere(fault, situation, policy) ? NEXT_MODEL : here // I4
+  return isEnd && mayAskNextModel(fault, situation, policy) ? NEXT_MODEL : here // I4
 }
 
 /** As if there were no other model. */
@@ -72,13 +72,14 @@ function decideSameModel(fault: FaultReport, situation: AnswerSituation, policy:
   }
 }
 
-function mayAskElsewhere(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): boolean {
+function mayAskNextModel(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): boolean {
   if (situation.fallbacks <= 0 || countedFailures(situation, policy) >= policy.failuresMax) return false
   if (fault.sideEffects === 'unknown') return false // I1
-  return isElsewhereKnown(fault.category) && ELSEWHERE[fault.category]
+  return isAboutModel(fault.category) && MAY_ASK_NEXT_MODEL[fault.category]
 }
 
-const isElsewhereKnown = (category: FaultCategory): category is keyof typeof ELSEWHERE => category in ELSEWHERE
+const isAboutModel = (category: FaultCategory): category is keyof typeof MAY_ASK_NEXT_MODEL =>
+  category in MAY_ASK_NEXT_MODEL
 const NEXT_MODEL: Decision = { action: 'fallback', delayMs: 0, because: 'next_model' }
 
 function compact(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): Decision {
@@ -102,9 +103,9 @@ function retryAnswer(fault: FaultReport, situation: AnswerSituation, policy: Ret
   if (refused !== undefined) return stop(refused)
   const isFree = policy.patienceMs > 0 && costsNothing(fault, situation) // I5
   const delayMs = isFree ? freeDelayMs(fault, situation, policy) : answerDelayMs(fault, situation, policy)
-  const isHabit = TIMELESS.has(fault.category) && !situation.isMixed
+  const failsTheSameWay = WAITING_DOES_NOT_HELP.has(fault.category) && !situation.hasOtherFaults
   const spent = isFree ? freeSpentOf(fault, situation, delayMs, policy) : spentOf(situation, delayMs, policy)
-  if (spent !== undefined) return isHabit ? stop(spent) : parkOrStop(spent, fault, situation, policy, now)
+  if (spent !== undefined) return failsTheSameWay ? stop(spent) : parkOrStop(spent, fault, situation, policy, now)
   return within(situation, now, { action: 'retry', delayMs, because: retryReason(fault) })
 }
 
@@ -118,8 +119,8 @@ function freeDelayMs(fault: FaultReport, { outage, dice }: AnswerSituation, poli
   return Math.max(fault.retryAfterMs ?? 0, delayMs) // I2
 }
 
-/** Time does not help: a model that gets a call wrong in every attempt still does in an hour. */
-const TIMELESS: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['tool_call_truncated'])
+/** A model that gets a call wrong in every attempt still does in an hour. */
+const WAITING_DOES_NOT_HELP: ReadonlySet<FaultCategory> = new Set<FaultCategory>(['tool_call_truncated'])
 
 function freeSpentOf(
   fault: FaultReport,
@@ -128,7 +129,7 @@ function freeSpentOf(
   policy: RetryPolicy,
 ): Reason | undefined {
   const isManyTimes = situation.attempt >= policy.attemptsMax
-  if (isManyTimes && mayAskElsewhere(fault, situation, policy)) return 'attempts_spent' // the next model need not wait
+  if (isManyTimes && mayAskNextModel(fault, situation, policy)) return 'attempts_spent' // the next model need not wait
   // A server that says how long to wait may ask for longer than patience lasts: it gets as many attempts as any other.
   const isPatient = situation.outage.ms < policy.patienceMs || (fault.retryAfterMs !== undefined && !isManyTimes)
   if (!isPatient) return 'patience_spent'

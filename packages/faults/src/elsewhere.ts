@@ -9,7 +9,7 @@ type CategoryAt<B extends Boundary> = {
  * Whether the next model in the list may do better. Total over the faults of a model and of the child that serves one: a
  * new category does not compile without an entry.
  */
-export const ELSEWHERE: Readonly<Record<CategoryAt<'model' | 'process'>, boolean>> = {
+export const MAY_ASK_NEXT_MODEL: Readonly<Record<CategoryAt<'model' | 'process'>, boolean>> = {
   // One server, connection, account or name failed:
   model_unreachable: true,
   model_stream_interrupted: true,

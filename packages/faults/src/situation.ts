@@ -34,8 +34,8 @@ export type AnswerSituation = TurnFacts &
     readonly outage: { readonly failures: number; readonly ms: number }
     /** Models left in the fallback list. */
     readonly fallbacks: number
-    /** The attempts at this step failed in different ways, which shows that it is not a habit of the model. */
-    readonly isMixed: boolean
+    /** Earlier attempts at this step failed with other categories: the model does not always fail in the same way. */
+    readonly hasOtherFaults: boolean
     /** How often the conversation was shortened in this turn. */
     readonly compactions: number
     /** There is something left to shorten. */

@@ -34,7 +34,7 @@ export const CASES: readonly Case[] = [
   {
     says: 'a truncated call after failures of other kinds parks the turn',
     category: 'tool_call_truncated',
-    situation: answer({ attempt: 6, isMixed: true }),
+    situation: answer({ attempt: 6, hasOtherFaults: true }),
     decision: park('attempts_spent'),
   },
   {

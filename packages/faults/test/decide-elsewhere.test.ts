@@ -12,7 +12,7 @@ import {
   POLICY_DEFAULTS,
   type RetryPolicy,
 } from '@breakfall/faults'
-import { ELSEWHERE } from '../src/elsewhere.ts'
+import { MAY_ASK_NEXT_MODEL } from '../src/elsewhere.ts'
 import { answer, NOW } from './situation.ts'
 
 const NEXT_MODEL = { action: 'fallback', delayMs: 0, because: 'next_model' } as const
@@ -98,5 +98,5 @@ test('the same model is retried first if that may succeed', () => {
 
 test('every fault of a model, or of a process that serves one, says whether another model may do better', () => {
   const concerned = FAULT_CATEGORIES.filter((category) => ['model', 'process'].includes(FAULTS[category].boundary))
-  assert.deepEqual(Object.keys(ELSEWHERE).toSorted(), concerned.toSorted())
+  assert.deepEqual(Object.keys(MAY_ASK_NEXT_MODEL).toSorted(), concerned.toSorted())
 })

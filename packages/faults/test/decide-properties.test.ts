@@ -15,7 +15,7 @@ import {
 } from '@breakfall/faults'
 import { costsNothing, probeDelayMs } from '@breakfall/faults/internal'
 import { backoffMs } from '../src/backoff.ts'
-import { ELSEWHERE } from '../src/elsewhere.ts'
+import { MAY_ASK_NEXT_MODEL } from '../src/elsewhere.ts'
 import { NOW } from './situation.ts'
 
 const counts = (max: number): fc.Arbitrary<number> => fc.integer({ min: 0, max })
@@ -53,7 +53,7 @@ const situations: fc.Arbitrary<Situation> = fc.oneof(
     outage: fc.record({ failures: counts(50), ms: counts(200_000) }),
     compactions: counts(60),
     canCompact: fc.boolean(),
-    isMixed: fc.boolean(),
+    hasOtherFaults: fc.boolean(),
     fallbacks: counts(2),
     dice,
   }),
@@ -82,7 +82,7 @@ const situations: fc.Arbitrary<Situation> = fc.oneof(
 )
 
 const mayHelp = ({ category }: FaultReport): boolean =>
-  Object.entries(ELSEWHERE).some(([c, may]) => c === category && may)
+  Object.entries(MAY_ASK_NEXT_MODEL).some(([c, may]) => c === category && may)
 
 test('in every situation: a reason from the list, no unsafe repeat, no shortened wait, no wait past the deadline', () => {
   fc.assert(
@@ -209,7 +209,7 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
                 fallbacks,
                 compactions,
                 canCompact: true,
-                isMixed: false,
+                hasOtherFaults: false,
               }
         const decision = decide(fault, situation, policy, now)
         if (decision.action === 'stop') return

@@ -21,7 +21,7 @@ export const answer = (more: Partial<AnswerSituation> = {}): AnswerSituation => 
   free: { attempts: 0, failures: 0 },
   outage: { failures: 0, ms: 0 },
   fallbacks: 0,
-  isMixed: false,
+  hasOtherFaults: false,
   compactions: 0,
   canCompact: true,
   dice: 0.5,

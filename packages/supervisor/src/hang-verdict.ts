@@ -54,7 +54,7 @@ export function observe(
     atMs: seen.nowMs,
     baseline: works || before.baseline === undefined ? seen.vitals : before.baseline,
     stillMs: works ? 0 : before.stillMs + elapsedMs,
-    failures: failing ? (works && isUndecided(seen.probe) ? 0 : before.failures + 1) : 0, // I1
+    failures: failuresAfter(before, seen, works),
     failingMs: failing ? before.failingMs + elapsedMs : 0,
   }
   return { state, verdict: failing ? failingVerdict(state, seen, limits) : stillVerdict(state, seen, limits) }
@@ -64,8 +64,15 @@ export function observe(
 
 function isWorking({ baseline }: HangState, { vitals, hasOutput, probe, quietMs }: Observation, ms: number): boolean {
   if (hasOutput && !probe.ok) return true // after an answered probe, the output may be the log line about it
-  if (vitals === undefined) return quietMs !== undefined && !probe.ok // no evidence here: a busy server gets the benefit
+  // No evidence on this system: a busy server gets the benefit of the doubt.
+  if (vitals === undefined) return quietMs !== undefined && !probe.ok
   return baseline !== undefined && hasWorked(baseline, vitals, ms)
+}
+
+/** I1 */
+function failuresAfter({ failures }: HangState, { probe }: Observation, works: boolean): number {
+  if (probe.ok) return 0
+  return works && isUndecided(probe) ? 0 : failures + 1
 }
 
 /** No answer, or "not now": a busy server may do both. Any other answer is the child's own word that it is unhealthy. */

@@ -54,7 +54,10 @@ export type AttemptFailure = {
 
 type RungBase = {
   readonly attempt: number
-  /** Number of the last attempt that may be made at this model. Patience may go beyond it: then it is the next attempt. */
+  /**
+   * Number of the last attempt that may be made at this model. While patience lasts, attempts are not counted, so this moves along: it
+   * is then the number of the next attempt.
+   */
   readonly max: number
   /** I3 */
   readonly fault: FaultReport
@@ -166,7 +169,7 @@ function situationOf(
     parking: ladder.canPark ? { used: parks, usedMs: parkedMs } : 'impossible',
     compactions,
     canCompact: ladder.canCompact,
-    isMixed: state.failedAs.some((category) => category !== fault.category),
+    hasOtherFaults: state.failedAs.some((category) => category !== fault.category),
     deadlineAt,
     dice,
     fallbacks,

@@ -27,11 +27,25 @@ import { KEEPER_MARK } from './process-table.ts'
 export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
 
 /**
+ * The descriptors while an exec runs:
+ *
+ *     fd  in the keeper          in the command's process
+ *     0   the jobs               its input, or /dev/null
+ *     1   out.fifo               its stdout
+ *     2   the status file        its stderr
+ *     3   the pipe of stderr     closed
+ *     4   while input opens      the status file, for bubblewrap
+ *     5   while input opens      the seccomp program, for bubblewrap
+ *     6                          `launch`, for the door of a warm sandbox
+ *     7                          job.fifo, for the door of a warm sandbox
+ *     8                          the status file, for the check before the command or the door
+ *     9                          the arguments of bubblewrap
+ *
  * $1 the folder of all execs, $2 the keeper's name, $3 the path of sleep, then the files of the control groups to join.
  * A job is one line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
  * the time it was sent, all without blanks. With `warm` the id names a folder in which a sandbox is built ahead (door.ts):
- * that folder becomes an exec's by a rename, which the keeper's working folder follows, and the runner makes the claim.
- * The shell's own messages, such as "Killed" for a child that a signal ended, go to the status file: they prove the signal.
+ * to use a warm sandbox, the runner makes the claim and renames that folder to the exec's. The keeper's working directory is that
+ * folder, so it follows the rename. The shell's own messages, such as "Killed" for a child that a signal ended, go to the status file: they prove the signal.
  */
 export const KEEPER_SCRIPT = `breakfall_execs=$1
 breakfall_name=$2

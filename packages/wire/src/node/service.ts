@@ -2,7 +2,8 @@
  * An HTTP service whose routes are data: one table serves, documents itself and knows which methods are wrong.
  *
  * I1  Every response carries `x-request-id`; every failure is a problem document with that id.
- * I2  A caller that is not let in learns nothing: Host, Origin and token are checked before any route is looked up.
+ * I2  A caller that is not let in learns nothing: Host, Origin and token are checked before the response depends on whether a route
+ *     exists. Only routes marked `open` need no token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Boundary, classify, Fault, isFault } from '@breakfall/faults'
