@@ -185,7 +185,7 @@ export class Connection {
   #relistSoon(): void {
     clearTimeout(this.#relisting)
     this.#relisting = setTimeout(() => {
-      this.#relist({ timeout: this.#options.startMs }).catch(() => undefined) // the last list stays; a call of a tool that is gone says so
+      this.#relist({ timeout: this.#options.startMs }).catch(() => undefined) // the last list stays; a call to a tool that is gone fails
     }, RELIST_MS)
   }
 

@@ -2,7 +2,7 @@
  * Remembers which era of the protocol each server speaks, so that the next start need not probe for it.
  *
  * I1  A verdict belongs to one command or URL. A changed one is probed again.
- * I2  A verdict of 2025 grows old: an updated server would still answer the old handshake.
+ * I2  The verdict that a server speaks the protocol of 2025 expires: an updated server would still answer that handshake.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,5 @@
 /**
- * The second safety net, in case the machine kills the reaper together with us: running children are recorded in a folder, and
- * the next start ends what is left of them.
+ * In case the reaper dies together with us: running children are recorded in a folder, and the next start ends what is left of them.
  *
  * I1  A process is ended only if it carries the marker of the record, or has both the pid and the start time of the record in
  *     the same boot of the machine. A reused pid has neither.
@@ -118,7 +117,7 @@ function readRecord(file: string): OwnerRecord | undefined {
 
 const isIdentity = (value: unknown): value is Identity => isRecord(value) && Number.isInteger(value['pid'])
 
-/** If its start time is unknown, the pid has to do: when in doubt, leave processes alone. */
+/** Without a start time, any process with that pid counts as the owner: when in doubt, nothing is ended. */
 function isAlive(owner: Identity): boolean {
   const now = readProcess(owner.pid)
   return now !== undefined && (owner.startTime == null || owner.startTime === now.startTime)

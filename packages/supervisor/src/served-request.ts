@@ -1,10 +1,10 @@
 /**
  * A request to a model server, tied to the boot that serves it: when that boot fails, the request fails with the reason.
  *
- * I1  A failure seen at the socket is never taken for the truth before the supervisor had time to say what it knows: the
- *     socket breaks a moment before the exit is noticed.
+ * I1  A failure at the socket is not the last word. The socket breaks a moment before the exit is noticed, so the supervisor gets
+ *     time to report why the server failed.
  * I2  A model's answer has no side effect, so its fault says `none` and the caller may ask again.
- * I3  The verdict is that of this boot. An earlier crash is never blamed for a failure of its healthy successor.
+ * I3  The reason is that of this boot. An earlier crash is never blamed for a failure after the restart.
  */
 import type { Fault, FaultCategory } from '@breakfall/faults'
 import { within } from './clock.ts'
