@@ -45,7 +45,8 @@ export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
  * A job is one line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
  * the time it was sent, all without blanks. With `warm` the id names a folder in which a sandbox is built ahead (door.ts):
  * to use a warm sandbox, the runner makes the claim and renames that folder to the exec's. The keeper's working directory is that
- * folder, so it follows the rename. The shell's own messages, such as "Killed" for a child that a signal ended, go to the status file: they prove the signal.
+ * folder, so it follows the rename. The shell's own messages, such as "Killed" for a child that a signal ended, go to the status
+ * file: they prove the signal.
  */
 export const KEEPER_SCRIPT = `breakfall_execs=$1
 breakfall_name=$2
