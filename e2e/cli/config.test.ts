@@ -154,7 +154,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
-  test('reports a mistake in a config file as a finding, and goes on', async () => {
+  test('reports a mistake in a config file as a finding, and runs the other checks', async () => {
     await using desk = await Desk.start()
     desk.config('[modle]\nname = "x"\n')
     const { code, json, stderr } = await desk.command(['doctor', '--json'])

@@ -89,8 +89,8 @@ describe('doctor, with a model server that Breakfall starts', { ...LIMIT, concur
 
     serve(desk, ['llama-server', '--port', '8080'])
     const refused = await desk.command(['doctor', '--json'], { bare: true })
-    assert.equal(refused.code, 2)
-    assert.match(refused.stderr, /config\.toml:5: model\.serve\.command must be a command with \{port\}/)
+    assert.equal(refused.code, 1)
+    assert.match(refused.lines.join('\n'), /config\.toml:5: model\.serve\.command must be a command with \{port\}/)
   })
 
   test('--start-model starts it once, says how long it loads and what it prints, and stops it', async () => {

@@ -6,7 +6,7 @@ import type { Output } from './render/output.ts'
 export type Context = {
   readonly out: Output
   readonly config: ResolvedConfig
-  /** What is wrong with a config file, for a command that goes on without the files. */
+  /** What is wrong with a config file, for a command that continues without the files. */
   readonly configFault?: Fault | undefined
   /** Reads the configuration again, with the same flags: a daemon follows its files. */
   readonly reload: () => ResolvedConfig

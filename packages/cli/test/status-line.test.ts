@@ -92,7 +92,7 @@ test('retries that cost nothing are one line that changes at a terminal', () => 
   assert.match(text, /for 5 s \(attempt 3\).*an answer\n$/s)
 })
 
-test('retries say until when they go on, and another reason does not start over', () => {
+test('retries say until when they continue, and another reason does not start over', () => {
   const retries = (status: StatusLine): void => {
     status.showFreeRetry(freeRetry(0))
     status.showFreeRetry(freeRetry(30))

@@ -10,7 +10,7 @@ import { configFlags } from './flags.ts'
 
 export type CommonOptions = { readonly json?: boolean }
 
-/** `needsFiles`: a mistake in a config file ends the command. Otherwise the command goes on without the files, and reports it. */
+/** `needsFiles`: a mistake in a config file ends the command. Otherwise the command reports it and continues without the files. */
 export function contextFor(options: CommonOptions, resultFields: object = {}, needsFiles = true): Context {
   const out = new Output({ json: options.json === true, resultFields })
   const folder = currentFolderIfAny()

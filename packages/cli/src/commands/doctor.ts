@@ -89,7 +89,7 @@ const checkConfig = (fault: Fault | undefined): readonly Finding[] =>
           check: 'config',
           verdict: 'bad',
           found: fault.error,
-          fix: 'correct it; the other checks go on without your config files',
+          fix: 'correct it; the other checks ran without your config files',
         },
       ]
 

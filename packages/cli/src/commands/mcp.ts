@@ -74,7 +74,7 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 
 // ---- details ----
 
-/** Says what helps with this server. A program that is missing has no last lines, nor has one that printed nothing. */
+/** Says what helps with this server. A missing program and a silent one have no last lines. */
 function advised(fault: Fault, name: string, log?: readonly string[]): Fault {
   const advice = adviceFor(fault, name, log)
   return advice === undefined ? fault : fault.with({ message: { advice } })

@@ -102,7 +102,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   return code
 }
 
-/** Names the runner's process at the first call of a tool: who wants to see what a run survives can end it. */
+/** Names the runner's process at the first call of a tool, for anyone who wants to end it and see what a run survives. */
 function runnerNotice({ config, out }: RunContext): (event: SessionEvent) => void {
   let isSaid = out.json || config.daemon.kind !== 'local' || config.runner.kind !== 'local'
   return ({ type }) => {

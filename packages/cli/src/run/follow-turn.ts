@@ -202,7 +202,7 @@ async function follow(
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
 }
 
-/** A daemon of its own may have another default. */
+/** Undefined if a separate daemon sets the default. */
 const patienceOf = ({ policy }: Session, { isLasting }: FollowInput): number | undefined =>
   policy?.patienceMs ?? (isLasting() ? undefined : POLICY_DEFAULTS.patienceMs)
 
