@@ -75,6 +75,22 @@ const SECRET_NAME = String.raw`(?:api[ _-]?key|access[_-]?key(?:[_-]?id)?|(?:sec
 
 const QUERY_NAME = String.raw`(?:key|auth|session|jwt|sas|(?:[\w.-]{0,40}[_.-])?(?:api_?key|token|sig|signature|secret|credential|passw(?:or)?d|pwd)|\w{0,20}token)`
 
+/** As the providers print them. A digit or a capital distinguishes a key from a name with hyphens. */
+const KEY_SHAPES: readonly string[] = [
+  String.raw`(?:sk|rk|pk)[-_](?=[a-z_-]{0,80}[0-9A-Z])[A-Za-z0-9_-]{16,}`, // OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe
+  String.raw`AIza[A-Za-z0-9_-]{20,}`, // Google
+  String.raw`ya29\.[A-Za-z0-9_-]{10,}`, // Google
+  String.raw`(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}`, // AWS
+  String.raw`gh[pousr]_[A-Za-z0-9]{16,}`, // GitHub
+  String.raw`github_pat_[A-Za-z0-9_]{20,}`,
+  String.raw`gl[a-z]{2,6}-[A-Za-z0-9_-]{16,}`, // GitLab
+  String.raw`(?:xox[a-z]|xapp)-[A-Za-z0-9-]{10,}`, // Slack
+  // Hugging Face, Groq, xAI, Perplexity, Replicate, npm, NVIDIA, Cerebras, Fireworks, Together, SendGrid
+  String.raw`(?:hf_|gsk_|xai-|pplx-|r8_|npm_|nvapi-|csk-|fw_|tgp_v1_|dop_v1_|SG\.)(?=[a-z_.-]{0,80}[0-9A-Z])[A-Za-z0-9_.-]{16,}`,
+  // JSON web tokens. The second and third part are optional, to catch a token that was cut short upstream.
+  String.raw`eyJ[A-Za-z0-9_-]{12,}(?:\.[A-Za-z0-9_-]*){0,4}`,
+]
+
 /** Order matters: whole blocks first, named values next, bare keys by shape last. */
 const RULES: readonly Rule[] = [
   rule(
@@ -126,26 +142,9 @@ const RULES: readonly Rule[] = [
     'gi',
     `$1${GONE}`,
   ),
-  // By shape, as the providers print them. A digit or a capital distinguishes a key from a name with hyphens.
-  rule(
-    'provider key', // OpenAI, Anthropic, OpenRouter, DeepSeek, Stripe
-    String.raw`${START}(?:sk|rk|pk)[-_](?=[a-z_-]{0,80}[0-9A-Z])[A-Za-z0-9_-]{16,}`,
-    'g',
-  ),
-  rule('google key', String.raw`${START}AIza[A-Za-z0-9_-]{20,}`, 'g'),
-  rule('google token', String.raw`${START}ya29\.[A-Za-z0-9_-]{10,}`, 'g'),
-  rule('aws key id', String.raw`${START}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{12,}`, 'g'),
-  rule('github token', String.raw`${START}(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{20,})`, 'g'),
-  rule('gitlab token', String.raw`${START}gl[a-z]{2,6}-[A-Za-z0-9_-]{16,}`, 'g'),
-  rule('slack token', String.raw`${START}(?:xox[a-z]|xapp)-[A-Za-z0-9-]{10,}`, 'g'),
   rule('slack webhook', String.raw`(hooks\.slack\.com\/services\/)[A-Za-z0-9/]{8,}`, 'g', `$1${GONE}`),
-  rule(
-    'named prefix key', // Hugging Face, Groq, xAI, Perplexity, Replicate, npm, NVIDIA, Cerebras, Fireworks, Together, SendGrid
-    String.raw`${START}(?:hf_|gsk_|xai-|pplx-|r8_|npm_|nvapi-|csk-|fw_|tgp_v1_|dop_v1_|SG\.)(?=[a-z_.-]{0,80}[0-9A-Z])[A-Za-z0-9_.-]{16,}`,
-    'g',
-  ),
-  // The second and third part are optional, to catch a token that was cut short upstream.
-  rule('json web token', String.raw`${START}eyJ[A-Za-z0-9_-]{12,}(?:\.[A-Za-z0-9_-]*){0,4}`, 'g'),
+  // One pattern for all: the key that starts first is removed whole, even if it contains what looks like another key.
+  rule('key', `${START}(?:${KEY_SHAPES.join('|')})`, 'g'),
 ]
 
 /** I1 for a text that is too long to search: cuts at the last blank, so no value is halved. */

@@ -21,6 +21,17 @@ for (const [name, shape] of Object.entries(SHAPES)) {
   })
 }
 
+test('a key that contains what looks like another key is removed whole', () => {
+  const [a, b] = ['A'.repeat(20), 'B'.repeat(40)]
+  for (const key of [
+    `eyJ-sk_${a}.${a}.${b}`,
+    `github_pat_AAAAAAAAAA_sk_${a}7${b}`,
+    `glpat-AAAA-sk-${a}7`,
+    `AIza-hf_${a}_7`,
+  ])
+    assert.equal(redact(`key ${key} end`), 'key [redacted] end')
+})
+
 test('no planted secret survives in any field of a report', () => {
   fc.assert(
     fc.property(planted, filler(8), ({ text, secret }, said) => {
