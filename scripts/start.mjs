@@ -1,6 +1,6 @@
 /**
- * `npm start`: sets up what is missing and runs one turn. Arguments after `--` go to `breakfall run`, unless they are another
- * command with its arguments.
+ * `npm start`: sets up what is missing and runs one turn. Arguments after `--` go to `breakfall run`, unless the first one is a
+ * command.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

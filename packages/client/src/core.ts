@@ -12,7 +12,7 @@ import type { Guard } from './check.ts'
 export type ClientOptions = Partial<Surroundings> & {
   /** False: a call to a daemon that does not answer fails at once. Event streams reconnect in either case. Default: true. */
   readonly retryCalls?: boolean | undefined
-  /** When to give up. Default: calls after about half a minute, event streams never. */
+  /** When to give up. Default: calls after about a minute, event streams never. */
   readonly policy?: RetryPolicy | undefined
   /** Called before each retry for the daemon's current address. Default: the address does not change. */
   readonly locate?: ((fault: ReportedFault) => Promise<DaemonAddress>) | undefined

@@ -1,7 +1,7 @@
 /** When a client gives up. */
 import { POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults/caller'
 
-/** About half a minute of attempts: enough for a service manager to restart the daemon. */
+/** About a minute of attempts: enough for a service manager to restart the daemon. */
 export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
 
 /** An event stream has lost nothing while its daemon is away, so it keeps looking for it. */

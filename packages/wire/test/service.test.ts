@@ -132,7 +132,7 @@ test('every 503 says when to ask again', async () => {
 
 test('an open route needs no token, any other answers 401 without saying whether it exists', async () => {
   assert.equal((await fetch(url + '/open')).status, 200)
-  for (const path of ['/things/1', '/nowhere']) {
+  for (const path of ['/things/1', '/nowhere', '/files/%zz', '/things/%zz']) {
     const response = await fetch(url + path)
     assert.equal(response.status, 401)
     const json = await problem(response)

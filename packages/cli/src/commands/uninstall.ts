@@ -120,7 +120,13 @@ async function endRunner(stateDir: string): Promise<void> {
   }
   sendSignal(runner.pid, 'SIGTERM')
   while (isRunnerAlive(runner) && !signal.aborted) await sleep(LOOK_MS)
-  if (isRunnerAlive(runner)) throw new Fault('process_hung', { facts: { name: `the runner (pid ${runner.pid})` } })
+  if (!isRunnerAlive(runner)) return
+  throw new Fault('process_hung', {
+    message: {
+      happened: `The runner (pid ${runner.pid}) did not end in time.`,
+      advice: 'End it yourself, then run uninstall again.',
+    },
+  })
 }
 
 /** A mount point, as in a container, or a folder whose parent is not ours stays, empty. */

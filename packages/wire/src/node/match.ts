@@ -1,6 +1,4 @@
 /** Finds the route of a path, and the methods that the path supports. */
-import { Fault } from '@breakfall/faults'
-
 type Routable = { readonly method: string; readonly path: string }
 
 export type Match<R> = {
@@ -8,20 +6,22 @@ export type Match<R> = {
   readonly params: Readonly<Record<string, string>>
   /** Methods of the path, if it has any route. */
   readonly methods: readonly string[]
+  /** A parameter has a broken percent escape. Returned, not thrown: whoever has no token must not learn of it. */
+  readonly isBroken: boolean
 }
 
 export function matchRoute<R extends Routable>(routes: readonly R[], method: string, pathname: string): Match<R> {
   const wanted = method === 'HEAD' ? 'get' : method.toLowerCase()
   const methods: string[] = []
-  let params: Readonly<Record<string, string>> = {}
+  let params: Readonly<Record<string, string>> | undefined = {}
   for (const route of routes) {
     const found = patternOf(route.path).exec(pathname)
     if (found === null) continue
     params = decoded(found.groups ?? {})
-    if (route.method === wanted) return { route, params, methods: [] }
+    if (route.method === wanted) return { route, ...given(params), methods: [] }
     methods.push(route.method.toUpperCase())
   }
-  return { route: undefined, params, methods: [...new Set(methods)] }
+  return { route: undefined, ...given(params), methods: [...new Set(methods)] }
 }
 
 // ---- details ----
@@ -45,14 +45,14 @@ function patternOf(path: string): RegExp {
   return pattern
 }
 
-function decoded(groups: Readonly<Record<string, string>>): Record<string, string> {
-  const out: Record<string, string> = {}
-  for (const [name, value] of Object.entries(groups)) {
-    try {
-      out[name] = decodeURIComponent(value)
-    } catch (cause) {
-      throw new Fault('invalid_request', { facts: { name: 'the path has a broken percent escape' }, cause })
-    }
+const given = (params: Match<unknown>['params'] | undefined): Pick<Match<unknown>, 'params' | 'isBroken'> =>
+  params === undefined ? { params: {}, isBroken: true } : { params, isBroken: false }
+
+/** Undefined if one of them cannot be decoded. */
+function decoded(groups: Readonly<Record<string, string>>): Record<string, string> | undefined {
+  try {
+    return Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]))
+  } catch {
+    return undefined
   }
-  return out
 }

@@ -114,6 +114,7 @@ function parseTarget(raw: string): { readonly path: string; readonly query: URLS
 }
 
 function foundOrThrow(match: Match<Route>, path: string, query: URLSearchParams): Route {
+  if (match.isBroken) throw new Fault('invalid_request', { facts: { name: 'the path has a broken percent escape' } })
   if (match.route === undefined) {
     if (match.methods.length === 0)
       throw new Fault('not_found', { facts: { name: 'route' }, errorRaw: `no route ${path.slice(0, 200)}` })
