@@ -127,7 +127,7 @@ export const removeCluster = (folder: string): void => rmSync(folder, { recursiv
 /** A crash of the process loses nothing without fsync, and a crash of the machine is not tested here. */
 const SETTINGS = [
   'fsync=off',
-  'max_connections=100',
+  'max_connections=300', // test files share the server, and each daemon has eight
   'shared_buffers=32MB',
   'log_min_messages=warning',
   'max_wal_size=256MB',
