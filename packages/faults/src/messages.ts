@@ -281,7 +281,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   }),
   turn_not_parked: (f) => ({
     happened: `The turn is ${f.detail || 'not parked'}, so there is nothing to resume.`,
-    advice: 'A running turn continues by itself; after one that has ended, send a new prompt.',
+    advice: 'A running turn continues on its own. If the turn has ended, send a new prompt.',
   }),
   idempotency_conflict: () => ({
     happened: 'This Idempotency-Key was used before with another body.',
