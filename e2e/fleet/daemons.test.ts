@@ -107,12 +107,37 @@ describe('side by side', { concurrency: true }, () => {
       await isBornAgain(lost)
       await rig.ready(lost)
       assert.deepEqual((await send(lost)).json, receipt)
-      const events = await sameEverywhere([a, b], id, String(receipt['turnId']))
+      const events = await sameEverywhere([lost, a, b], id, String(receipt['turnId']))
       assert.equal(events.filter(({ type }) => type === 'turn-start').length, 1)
       assert.deepEqual(
         rig.effects().filter((line) => line === 'lost'),
         ['lost'],
       )
+    },
+  )
+
+  test(
+    'a daemon whose session was claimed elsewhere before its commit arrives: the new owner does what was asked, and a tail follows it',
+    LIMIT,
+    async () => {
+      const late = await rig.proxied('late')
+      const { id } = await late.api.session(inShared)
+      late.toStore.cutAnswerTo = (question) => {
+        if (isAppend(question)) late.toStore.up = 'hold'
+        return false
+      }
+      const renamed = late.api.call('PATCH', `/v1/sessions/${id}`, { title: 'renamed' })
+      await eventually('its commit is on its way', () => late.toStore.up === 'hold')
+      late.toStore.cutAnswerTo = undefined
+      await rig.database.query('UPDATE heads SET owner = NULL WHERE session_id = $1', [id])
+      const turnId = await b.api.prompt(id, 'while [ ! -e renamed ]; do sleep 0.1; done; echo late >> effects')
+      late.toStore.release()
+      const { status, json } = await renamed
+      assert.deepEqual([status, json['title']], [200, 'renamed'])
+      const tail = late.api.ended(id, turnId)
+      writeFileSync(file('renamed'), '')
+      assert.equal((await tail).at(-1)?.type, 'turn-end')
+      await sameEverywhere([late, a, b], id, turnId)
     },
   )
 

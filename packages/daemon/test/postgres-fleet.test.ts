@@ -114,6 +114,21 @@ test('a connection on which nothing can be written is given up, and the next one
   await write()
 })
 
+test('an append whose COMMIT was cut off counts as written, although another daemon has claimed the session since', async (t) => {
+  const { proxy, url } = await proxied(t)
+  const [a, b] = [await opened(t, { url }), await opened(t)]
+  const session = await claimed(a)
+  proxy.cutAnswerTo = (question) => isAppend(question)
+  const appended = a.append(appendOf(session, 0, ['1']))
+  await eventually('it is committed', async () => (await b.read(session.id, 0, 10)).length === 1)
+  await query('UPDATE heads SET owner = NULL WHERE session_id = $1', [session.id])
+  await claimAgain(b, session.id)
+  proxy.cutAnswerTo = undefined
+  await appended
+  await refused(a.append(appendOf(session, 1, ['late'])), 'lease_lost')
+  assert.equal((await b.read(session.id, 0, 10)).length, 1)
+})
+
 test('an append whose COMMIT was cut off is written once, fifty times', async (t) => {
   const { proxy, url } = await proxied(t)
   const a = await opened(t, { url })

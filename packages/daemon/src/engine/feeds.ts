@@ -4,17 +4,20 @@
  *
  * I1  A session has one feed here, whoever owns it: readers stay when the owner changes.
  * I2  A feed that no one reads, of a session that this daemon does not own, is dropped.
+ * I3  Only the newest claim gives a session up: an earlier one may end later.
  */
 import type { Store } from '../store/store.ts'
 import { Feed, REWOUND } from './feed.ts'
 import { Follower } from './follower.ts'
 
 type Journal = { readonly id: string; readonly journal: string; readonly lastSeq: number }
+type Claim = Journal & { readonly epoch: number }
 
 export class Feeds {
   readonly #store: Store
   readonly #feeds = new Map<string, Feed>()
-  readonly #owned = new Set<string>()
+  /** The epochs of the sessions that this daemon owns. */
+  readonly #owned = new Map<string, number>()
   readonly #follower: Follower
 
   constructor(store: Store, dice: () => number) {
@@ -43,15 +46,16 @@ export class Feeds {
   }
 
   /** From now on this daemon publishes the session's events itself. */
-  own(row: Journal): Feed {
-    this.#owned.add(row.id)
+  own(row: Claim): Feed {
+    this.#owned.set(row.id, row.epoch)
     const feed = this.of(row)
     this.#update(row.id, feed)
     return feed
   }
 
   /** From now on another daemon may own it: readers get what that one commits. */
-  release(id: string): void {
+  release({ id, epoch }: Pick<Claim, 'id' | 'epoch'>): void {
+    if (epoch < (this.#owned.get(id) ?? 0)) return // I3
     this.#owned.delete(id)
     const feed = this.#feeds.get(id)
     if (feed !== undefined) this.#update(id, feed)

@@ -5,9 +5,10 @@
  * I2  Writes of one session run one after another; each is decided on the state that the previous one left.
  * I3  An accepted cancel is durable: it is stored with its turn before the caller gets an answer.
  * I4  In a shared store, the append that ends or parks a turn also gives the session up, unless a request is using it here.
+ * I5  A session that is lost is read like any other that this process does not own: its feed follows the store.
  */
 import assert from 'node:assert/strict'
-import { Fault, type Policy, sleep } from '@breakfall/faults'
+import { Fault, isFault, type Policy, sleep } from '@breakfall/faults'
 import {
   type Box,
   type EventDraft,
@@ -65,8 +66,6 @@ export class LiveSession {
   checkpointedTurn: string | null = null
   /** Set while the box is being released. A prompt aborts it. */
   releasing: AbortController | null = null
-  /** True if this process must not write to the journal any more. */
-  isLost = false
   /** An earlier owner left a call open: its requests may still be on their way to the runner. */
   mustFence: boolean
   /** Requests that are using the session now. While there are any, it is not given up. */
@@ -79,6 +78,7 @@ export class LiveSession {
   readonly #store: Store
   readonly #mutex = new Mutex()
   readonly #cancels = new Map<string, CancelRequest>()
+  #isLost = false
   #row: SessionRow
   #fold: SessionFold
   #stop = new AbortController()
@@ -117,6 +117,18 @@ export class LiveSession {
   get currentTurn(): TurnFold {
     assert(this.#fold.turn !== null, 'no turn is under way')
     return this.#fold.turn
+  }
+
+  /** True if this process must not write to the journal any more. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  /** From now on another process may own it, or it is being deleted. */
+  lose(): void {
+    if (this.#isLost) return
+    this.#isLost = true
+    this.#ports.feeds.release(this.#row) // I5
   }
 
   get boxId(): string {
@@ -183,9 +195,8 @@ export class LiveSession {
 
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */
   async abandon(fault: Fault): Promise<void> {
-    this.isLost = true
+    this.lose()
     if (this.#store.isShared && fault.category === 'lease_lost') {
-      this.#ports.feeds.release(this.id) // readers get what the new owner commits
       this.#ports.log.warn({ sessionId: this.id, epoch: this.#row.epoch }, 'another daemon has taken over the session')
       return
     }
@@ -211,7 +222,7 @@ export class LiveSession {
 
   /** Gives the session up, if nothing here uses it. `isUrgent`: even if its turn is worked on; it is due at once then. */
   async giveUp(isUrgent = false): Promise<void> {
-    if (!this.#store.isShared || this.isLost) return
+    if (!this.#store.isShared || this.#isLost) return
     const atOnce = { wakeAt: new Date(this.#ports.now()).toISOString(), waitFor: null }
     await this.transact((fold) => {
       const release = this.#releaseOf(fold) ?? (isUrgent ? atOnce : null)
@@ -219,10 +230,21 @@ export class LiveSession {
     })
   }
 
+  /** The box has seen a higher epoch than ours. If the store confirms that the session is ours, it gets one above that. */
+  async raiseEpoch(above: number): Promise<void> {
+    await this.#mutex.run(async () => {
+      if (this.#row.epoch > above) return // raised meanwhile
+      const raised = this.#isLost ? undefined : await this.#store.raiseEpoch(this.#row, above)
+      if (raised === undefined)
+        throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the session has another owner' })
+      this.#row = { ...this.#row, epoch: raised.epoch }
+    })
+  }
+
   /** Decides from the current state what to write, and writes it. Null writes nothing. */
   transact(decide: (fold: SessionFold) => Writing | null): Promise<readonly SessionEvent[]> {
     return this.#mutex.run(async () => {
-      if (this.isLost) throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the session was given up' })
+      if (this.#isLost) throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the session was given up' })
       const writing = decide(this.#fold) // I2
       if (writing === null) return []
       const drafted = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
@@ -230,13 +252,23 @@ export class LiveSession {
       for (const event of events) this.#ports.failpoint(`before:${event.type}`)
       const fold = events.reduce(reduce, this.#fold)
       const append = this.#appendOf(writing, drafted, fold)
-      await this.#store.append(append)
+      await this.#write(append)
       this.#commit(append, writing, fold)
-      if (append.release !== undefined) this.#released()
+      if (append.release !== undefined) this.lose()
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
       for (const event of events) this.#ports.onEvent(event, fold.turn?.traceparent)
       return events
     })
+  }
+
+  /** The store knows first if another daemon has taken over. */
+  async #write(append: Append): Promise<void> {
+    try {
+      await this.#store.append(append)
+    } catch (thrown) {
+      if (this.#store.isShared && isFault(thrown) && thrown.category === 'lease_lost') this.lose()
+      throw thrown
+    }
   }
 
   #numbered(draft: EventDraft, index: number): SessionEvent {
@@ -305,11 +337,6 @@ export class LiveSession {
   #releaseOf(fold: SessionFold): Release | null {
     const isCancelled = this.cancelOf(fold.turn?.id) !== null
     return releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now: this.#ports.now() })
-  }
-
-  #released(): void {
-    this.isLost = true
-    this.#ports.feeds.release(this.id)
   }
 
   #updatedAt(events: readonly SessionEvent[]): string {

@@ -120,8 +120,7 @@ export class SessionLoader {
     try {
       if (session.uses === 0 && !this.#engine.isDriving(session)) await session.giveUp()
     } catch (thrown) {
-      if (!isFault(thrown) || thrown.category !== 'lease_lost') throw thrown
-      session.isLost = true // another daemon has it: nothing is left to give up
+      if (!session.isLost) throw thrown // else another daemon has it: nothing is left to give up
     }
     if (session.isLost && this.#live.get(session.id) === session) this.#live.delete(session.id)
   }
@@ -129,25 +128,31 @@ export class SessionLoader {
   /** Every session may have another owner by now. */
   loseAll(): void {
     for (const session of this.all) {
-      session.isLost = true
+      session.lose()
       session.interrupt(new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the lease ran out' }))
-      this.#ports.feeds.release(session.id)
       this.#live.delete(session.id)
     }
   }
 
   /** Drives a session that was just claimed because it is due. `first` is done before. */
   async adopt(row: SessionRow, first: (session: LiveSession) => Promise<void>): Promise<void> {
-    const session = await this.#fold(row)
-    this.#live.set(row.id, session)
-    session.uses += 1
+    const live = this.peek(row.id)
+    if (this.#loading.has(row.id) || (live?.row.epoch ?? 0) > row.epoch) return // a request has claimed it after us
+    const loading = this.#inherited(row).finally(() => this.#loading.delete(row.id))
+    this.#loading.set(row.id, loading) // I1
+    const session = await loading
     try {
       await first(session)
     } finally {
       session.uses -= 1
+      this.#ports.folders.update(session)
+      if (!session.isLost) this.#engine.driveInherited(session) // also if a command could not be read: the next look finds it
     }
-    this.#ports.folders.update(session)
-    if (!session.isLost) this.#engine.driveInherited(session)
+  }
+
+  /** Whether the session is in memory, or will be. */
+  isKnown(id: string): boolean {
+    return this.#live.has(id) || this.#loading.has(id)
   }
 
   /** A request wants the session to continue: from now on we drive it. */
@@ -223,6 +228,13 @@ export class SessionLoader {
     } finally {
       setImmediate(() => this.#loaded(session)) // whoever waited for it uses it by then
     }
+    return session
+  }
+
+  async #inherited(row: SessionRow): Promise<LiveSession> {
+    const session = await this.#fold(row)
+    this.#live.set(row.id, session)
+    session.uses += 1 // before anyone who waited for it can give it up
     return session
   }
 
@@ -317,10 +329,10 @@ export class SessionLoader {
     const { sessionsIdleMax, idleCharsMax } = this.#ports.limits
     const idle = [...this.#live].slice(0, -NEWEST_KEPT).filter(([, session]) => !this.#isUsed(session))
     let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
-    for (const [id, { journalChars }] of idle) {
+    for (const [id, { journalChars, row }] of idle) {
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
       this.#live.delete(id)
-      this.#ports.feeds.release(id)
+      this.#ports.feeds.release(row)
       chars -= journalChars
     }
   }

@@ -174,7 +174,7 @@ export class OwnerActions {
   async remove(row: SessionRow): Promise<void> {
     const live = this.#loader.peek(row.id)
     if (live !== undefined) {
-      live.isLost = true // nothing may write to the journal that is about to be deleted
+      live.lose() // nothing may write to the journal that is about to be deleted
       live.interrupt(new Fault('cancelled', { facts: { name: 'superseded' } }))
       await within(this.#engine.settled(live), this.#ports.limits.killMsMax)
     }

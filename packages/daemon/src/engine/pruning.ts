@@ -88,7 +88,7 @@ export class Pruning {
     const remove = async (): Promise<boolean> => {
       if (live !== undefined && this.#isUsed(live)) return false
       if (!(await this.#ports.store.deleteSession(id, { ifIdle: true }))) return false
-      if (live !== undefined) live.isLost = true
+      live?.lose()
       this.#loader.forget(id, 'session_deleted')
       this.#ports.providers.forget(id)
       return true

@@ -6,6 +6,8 @@
  * I2  Every failed call is in the journal before the next one starts.
  * I3  Every call passed in here is safe to repeat (an exec by its id, a file written whole, an edit that checks first), so a
  *     lost answer does not stop the turn.
+ * I5  A box that refuses our epoch has seen a higher one. The store decides whether that was another owner, or one that no longer
+ *     counts: the journal may come from a backup, or another session shares the box.
  * I4  A session that has no box yet waits for no runner in particular: nothing of it can have run there.
  */
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
@@ -64,7 +66,7 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 /** Makes the call. Retries it immediately at the runner's new address, or at the next runner if this one is full or gone. */
 async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const without = new Set<string>()
-  for (let moves = 0; ;) {
+  for (let [moves, raises] = [0, 0]; ;) {
     const wanted = { ...wantedOf(session.data), without }
     const connected = await ports.runner.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
     const { address } = connected
@@ -74,6 +76,12 @@ async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<
         return call(client, address.runnerId)
       })
     } catch (thrown) {
+      const epochSeen = epochIn(thrown)
+      if (epochSeen !== undefined && raises < RAISES_MAX) {
+        raises += 1
+        await session.raiseEpoch(epochSeen) // I5: refused if another daemon owns the session
+        continue
+      }
       if (isFull(thrown) && ports.runner.isJoined(address) && !session.data.boxMade) {
         without.add(address.runnerId)
         await session.setData({ runnerId: null }) // it has no box there, so any runner will do
@@ -130,6 +138,10 @@ export async function askRunner<T>(
 // ---- details ----
 
 const MOVES_MAX = 3
+const RAISES_MAX = 3
+
+const epochIn = (thrown: unknown): number | undefined =>
+  isFault(thrown) && thrown.category === 'lease_lost' ? thrown.report.epochSeen : undefined
 
 const isFull = (thrown: unknown): boolean =>
   isFault(thrown) && thrown.category === 'runner_not_available' && thrown.report.reason === FULL

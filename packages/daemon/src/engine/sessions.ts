@@ -380,7 +380,7 @@ export class Sessions {
     )
     for (const turnId of ids) await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
     await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
-    session.isLost = true // nothing may write to the journal that is about to be deleted
+    session.lose() // nothing may write to the journal that is about to be deleted
   }
 
   /** Titles and reasons are stored as well as events. */

@@ -3,6 +3,8 @@
  * wait no longer, and sessions with open commands.
  *
  * I1  No stampede: a daemon claims in portions, and no more than its share of all the work.
+ * I4  A session that is ours in the store is worked on here: one whose claim was not answered, or that could not be loaded, is
+ *     looked for now and then.
  * I3  A session that takes long, because the box of a deleted one is removed at a runner that is away, holds up no other.
  * I2  A turn that was taken over twice without progress is claimed alone, and nothing else is claimed until it gets on: if it
  *     crashes its daemon, it crashes no other turn.
@@ -17,12 +19,12 @@ import type { Ports } from './ports.ts'
 
 type WorkParts = {
   readonly ports: Pick<Ports, 'dice' | 'isClosing'> & {
-    readonly store: Pick<Store, 'claimWork' | 'hints' | 'lease'>
+    readonly store: Pick<Store, 'claim' | 'claimWork' | 'heldSessions' | 'hints' | 'lease'>
     readonly gate: Pick<Ports['gate'], 'isOpen'>
-    readonly log: Pick<Ports['log'], 'debug' | 'error'>
+    readonly log: Pick<Ports['log'], 'debug' | 'error' | 'warn'>
   }
   readonly engine: Pick<Engine, 'driven'>
-  readonly loader: Pick<SessionLoader, 'adopt' | 'peek'>
+  readonly loader: Pick<SessionLoader, 'adopt' | 'isKnown' | 'own' | 'peek'>
   /** Done before a claimed session is driven. */
   readonly first: (session: LiveSession) => Promise<void>
   readonly remove: (row: SessionRow) => Promise<void>
@@ -33,7 +35,9 @@ export class WorkClaims {
   readonly #parts: WorkParts
   readonly #poll: Poll
   readonly #unlisten: () => void
+  readonly #removing = new Set<string>()
   #suspect: LiveSession | undefined
+  #looks = 0
 
   constructor(parts: WorkParts) {
     this.#parts = parts
@@ -66,6 +70,8 @@ export class WorkClaims {
   async #claim(): Promise<void> {
     const { ports } = this.#parts
     try {
+      this.#looks += 1
+      if (this.#looks % LOOKS_PER_SEARCH === 0 && this.#mayClaim()) await this.#takeBack()
       for (let rows = await this.#portion(); rows.length > 0; rows = await this.#portion())
         await within(Promise.all(rows.map((row) => this.#adopt(row))), ADOPT_MS) // I3
     } catch (err) {
@@ -76,9 +82,35 @@ export class WorkClaims {
   async #portion(): Promise<readonly SessionRow[]> {
     const { ports } = this.#parts
     const limit = Math.min(this.#room(), PORTION)
-    if (limit <= 0 || ports.isClosing() || !ports.gate.isOpen || this.#hasSuspect()) return []
+    if (limit <= 0 || !this.#mayClaim()) return []
     const rows = await ports.store.claimWork({ limit })
     return rows.length > 0 ? rows : ports.store.claimWork({ limit: 1, suspects: true }) // I2
+  }
+
+  #mayClaim(): boolean {
+    const { isClosing, gate } = this.#parts.ports
+    return !isClosing() && gate.isOpen && !this.#hasSuspect()
+  }
+
+  /** I4: no claim is under way in here meanwhile, and those of requests are known to the loader. */
+  async #takeBack(): Promise<void> {
+    const { ports, loader } = this.#parts
+    for (const id of await ports.store.heldSessions()) {
+      if (loader.isKnown(id) || this.#removing.has(id)) continue
+      ports.log.warn({ sessionId: id }, 'a session is ours but not worked on: taking it up')
+      await this.#takeUp(id).catch((err: unknown) =>
+        ports.log.error({ err, sessionId: id }, 'cannot take up a session'),
+      )
+    }
+  }
+
+  async #takeUp(id: string): Promise<void> {
+    const { ports, loader } = this.#parts
+    const session = await loader.own(id)
+    if (session === 'owned') return
+    if (session !== undefined) return this.#watch(session)
+    const row = await ports.store.claim(id) // it is being deleted
+    if (row !== undefined && row !== 'owned' && row.isDeleting) await this.#remove(row)
   }
 
   /** I1: a daemon that has just joined takes what comes, and none takes everything. */
@@ -98,19 +130,34 @@ export class WorkClaims {
   }
 
   async #adopt(row: SessionRow): Promise<void> {
-    const { ports, loader, first, remove } = this.#parts
+    const { ports, loader, first } = this.#parts
     try {
-      if (row.isDeleting) return await remove(row)
+      if (row.isDeleting) return await this.#remove(row)
       await loader.adopt(row, first)
       const session = loader.peek(row.id)
-      if (row.suspect >= SUSPECT_MIN) this.#suspect = session
+      if (session !== undefined) this.#watch(session)
     } catch (err) {
       ports.log.error({ err, sessionId: row.id }, 'cannot continue a claimed session')
+    }
+  }
+
+  /** I2 */
+  #watch(session: LiveSession): void {
+    if (session.row.suspect >= SUSPECT_MIN) this.#suspect = session
+  }
+
+  async #remove(row: SessionRow): Promise<void> {
+    this.#removing.add(row.id)
+    try {
+      await this.#parts.remove(row)
+    } finally {
+      this.#removing.delete(row.id)
     }
   }
 }
 
 const POLL_MS = 1_000
+const LOOKS_PER_SEARCH = 5
 const PORTION = 50
 const ADOPT_MS = 2_000 // by then all others of the portion count in `engine.driven`
 const SHARE = 1.25

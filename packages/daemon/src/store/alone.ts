@@ -16,6 +16,7 @@ export type Alone = Pick<
   | 'withdraw'
   | 'getCommand'
   | 'openCommands'
+  | 'heldSessions'
   | 'daemons'
   | 'drainDaemon'
 >
@@ -31,6 +32,7 @@ export const alone = (): Alone => ({
   withdraw: () => Promise.resolve(false),
   getCommand: () => Promise.resolve(undefined),
   openCommands: () => Promise.resolve([]),
+  heldSessions: () => Promise.resolve([]),
   daemons: () => Promise.resolve([]),
   drainDaemon: () => Promise.resolve(false),
 })

@@ -104,6 +104,8 @@ export type Store = {
   getCommand(commandId: string): Promise<CommandRow | undefined>
   /** Of these sessions, or of all sessions that this daemon owns and that have open commands. */
   openCommands(sessionIds?: readonly string[]): Promise<readonly Inbox[]>
+  /** Sessions that this daemon owns in the store. It may not know of all: the answer to a claim can get lost. */
+  heldSessions(): Promise<readonly string[]>
   daemons(): Promise<readonly DaemonRow[]>
   /** Asks a daemon to hand over its sessions. False if there is none. */
   drainDaemon(bootId: string): Promise<boolean>

@@ -6,7 +6,10 @@ import { after, before, test } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { type Database, newDatabase } from '../../../../test/kit/postgres.ts'
 import pg from 'pg'
+import { TcpProxy } from '../../../../test/kit/tcp-proxy.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
+import { createRunnerClient } from '@breakfall/runner/client'
+import { loadTokens } from '@breakfall/wire/node'
 import { openDaemon } from '../conformance/postgres-adapter.ts'
 import { appendOf, claimed } from '../conformance/store-kit.ts'
 import { assertNoGap, types } from '../support/api.ts'
@@ -55,6 +58,68 @@ test(
     assert.deepEqual(await database.query('SELECT session_id FROM events'), [])
     second.kill('SIGTERM')
     assert.equal(await second.ended, 0)
+  },
+)
+
+test(
+  'the answer to the claim of a turn is lost: the daemon finds that the turn is its own, and continues it',
+  LIMIT,
+  async (t) => {
+    const script = inOrder(bash('c1', 'echo one >> ledger; sleep 1'), { text: 'done' })
+    const { options, workspace } = await optionsFor(t, script)
+    const runner = await testRunner(t, { allowWorkspace: [workspace] })
+    const on = (url: string) => ({ ...options, store: { url, name: 'a', leaseMs: 60_000 }, runner: runner.config })
+    const first = await spawnDaemon(on(database.url))
+    atEnd(t, () => first.kill('SIGKILL'))
+    const { id } = await first.api.session({ box: { workspace } })
+    const turnId = await first.api.prompt(id, 'go')
+    await first.api.events(id, ({ type }) => type === 'tool-call')
+    first.kill('SIGKILL')
+    await first.ended
+    const url = new URL(database.url)
+    const proxy = await TcpProxy.start(Number(url.port))
+    atEnd(t, () => proxy[Symbol.asyncDispose]())
+    url.port = String(proxy.port)
+    let cuts = 0
+    proxy.cutAnswerTo = (question) => {
+      if (cuts > 0 || !question.includes('SKIP LOCKED') || !question.includes('epoch = greatest')) return false
+      cuts += 1
+      return true
+    }
+    const second = await spawnDaemon(on(url.href))
+    atEnd(t, () => second.kill('SIGKILL'))
+    const events = await second.api.ended(id, turnId)
+    assert.equal(cuts, 1)
+    assertNoGap(events)
+    assert.deepEqual(
+      types(events).filter((type) => ['taken-over', 'turn-end'].includes(type)),
+      ['taken-over', 'turn-end'],
+    )
+    assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'one\n')
+  },
+)
+
+test(
+  'a box that has seen a higher epoch, as after a restored backup: the owner raises its own, and the command runs once',
+  LIMIT,
+  async (t) => {
+    const { options, workspace } = await optionsFor(t, inOrder(bash('c1', 'echo one >> ledger'), { text: 'done' }))
+    const runner = await testRunner(t, { allowWorkspace: [workspace] })
+    const store = { url: database.url, name: 'a' }
+    const daemon = await spawnDaemon({ ...options, store, runner: runner.config })
+    atEnd(t, () => daemon.kill('SIGKILL'))
+    const { id } = await daemon.api.session({ box: { workspace } })
+    const above = 7_000_000_000
+    const token = loadTokens(join(runner.folder, 'token'))[0]?.token ?? ''
+    const client = createRunnerClient({ url: runner.url, token })
+    atEnd(t, () => client.close())
+    await client.withEpoch(above).ownBox(id)
+    const turnId = await daemon.api.prompt(id, 'go')
+    const events = await daemon.api.ended(id, turnId)
+    assert.equal(events.at(-1)?.type, 'turn-end')
+    assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'one\n')
+    const [head] = await database.query('SELECT epoch FROM heads WHERE session_id = $1', [id])
+    assert.ok(Number(head?.['epoch']) > above)
   },
 )
 

@@ -107,7 +107,7 @@ test('a deleted session whose box cannot be removed now holds up no other claim'
   const claims = new WorkClaims({
     ports,
     engine: { driven: 0 },
-    loader: { adopt, peek: () => undefined },
+    loader: { adopt, peek: () => undefined, isKnown: () => true, own: () => Promise.resolve(undefined) },
     first: () => Promise.resolve(),
     remove: async () => {
       await release(due.id)

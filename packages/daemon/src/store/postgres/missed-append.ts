@@ -37,8 +37,8 @@ function verdict({ append, head }: Hashed, row: Row | undefined): Verdict {
   if (row === undefined) return new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
   const [epoch, lastSeq] = [numberIn(row, 'epoch'), numberIn(row, 'last_seq')]
   if (lastSeq < append.after) return { rewoundTo: { lastSeq, epoch, hash: textIn(row, 'head') } }
+  if (append.events.length > 0 && textOrNullIn(row, 'hash') === head) return 'written' // also if another daemon has taken over since
   if (epoch !== append.epoch) return lost(`epoch ${append.epoch}, now ${epoch}`)
-  if (append.events.length > 0 && textOrNullIn(row, 'hash') === head) return 'written'
   const [carriedOut] = append.outcomes ?? []
   if (carriedOut !== undefined) {
     const outcome = textOrNullIn(row, 'outcome')

@@ -54,6 +54,11 @@ export class Owners {
     return rows.map(claimedOf).toSorted((a, b) => a.row.suspect - b.row.suspect || (a.row.id < b.row.id ? -1 : 1))
   }
 
+  async held(): Promise<readonly string[]> {
+    const rows = await this.#pool.query('SELECT session_id FROM heads WHERE owner = $1', [this.#bootId()])
+    return rows.map((row) => textIn(row, 'session_id'))
+  }
+
   async raise(id: string, epoch: number, above: number): Promise<Claimed | undefined> {
     const [row] = await this.#pool.query(RAISE, [id, epoch, above, this.#bootId()])
     return row === undefined ? undefined : claimedOf(row)

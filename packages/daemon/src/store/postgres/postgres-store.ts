@@ -217,6 +217,7 @@ class PostgresStore implements Store {
   faultOccurrences = (selection: OccurrenceSelection) => faulty(this.#faults.occurrences(selection))
   waits = () => faulty(this.#owners.waits())
   wake = (waitFor: string, limit?: number) => faulty(this.#owners.wake(waitFor, limit))
+  heldSessions = () => faulty(this.#owners.held())
   submit = (command: NewCommand) => faulty(this.#commands.submit(command))
   withdraw = (commandId: string) => faulty(this.#commands.withdraw(commandId))
   getCommand = (commandId: string) => faulty(this.#commands.get(commandId))
