@@ -82,7 +82,7 @@ const serverOf = ({ port }: Cluster): readonly string[] => [
   'postgres',
 ]
 
-const WAL_FILES = 100
+const WAL_FILES = 240 // what all rounds write
 
 /** A new server fills each WAL file with zeros before it uses it; one that has run for a while uses old ones again. */
 function fillWal(pgbench: string, cluster: Cluster, folder: string): void {

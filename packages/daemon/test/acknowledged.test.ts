@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
 import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
-import type { Hashed } from '../src/store/postgres/append-sql.ts'
+import { appendStatement, type Hashed } from '../src/store/postgres/append-sql.ts'
 import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
@@ -19,11 +19,14 @@ function chain(count: number, epoch = 1): readonly Hashed[] {
   })
 }
 
+/** As the statement that wrote it tells: from the bytes that were sent. */
+const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: appendStatement([hashed]).appendOf })
+
 test('a lost tail is known again, if it is complete and of the owner that the journal has', (t) => {
   const known = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
   t.after(() => known.close())
   const appends = chain(5)
-  known.note(appends)
+  for (const hashed of appends) known.note(committed(hashed))
   const end = { lastSeq: 2, hash: appends[1]?.head ?? '', epoch: 1 }
   assert.deepEqual(known.tailAfter(SESSION, end), appends.slice(2))
   assert.equal(known.tailAfter(SESSION, { ...end, epoch: 2 }), undefined, 'another owner')
@@ -36,9 +39,9 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   let now = 0
   const first = new Acknowledged(file, () => now)
   const appends = chain(4)
-  first.note(appends.slice(0, 2))
+  for (const hashed of appends.slice(0, 2)) first.note(committed(hashed))
   now = 60_000
-  first.note(appends.slice(2))
+  for (const hashed of appends.slice(2)) first.note(committed(hashed))
   assert.equal(first.tailAfter(SESSION, { lastSeq: 0, hash: CHAIN_START, epoch: 1 }), undefined)
   assert.equal(first.tailAfter(SESSION, { lastSeq: 2, hash: appends[1]?.head ?? '', epoch: 1 })?.length, 2)
   first.close()
@@ -50,4 +53,18 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   const third = new Acknowledged(file)
   assert.equal(third.heads.size, 0)
   third.close()
+})
+
+test('an append of one event is read back from the bytes that were sent, whatever is in it', () => {
+  const id = (nr: number): string => `01890000-0000-7000-8000-${String(nr).padStart(12, '0')}`
+  const batch = ['', '"plain"', '"ünïcödé 🤸 \\u0000"', `"${'long '.repeat(5_000)}"`].map((body, nr): Hashed => {
+    const event = { seq: 2 ** 30 + nr, type: nr === 0 ? 'a' : 'text-delta', turnId: id(100 + nr), body }
+    const append = { sessionId: id(nr), epoch: 12_000_000_345 + nr, after: event.seq - 1, events: [event] }
+    const head = String(nr).repeat(64)
+    return { append, hashes: [head], head }
+  })
+  const { appendOf } = appendStatement(batch)
+  for (const hashed of batch) assert.deepEqual(appendOf(hashed.append.sessionId), hashed)
+  assert.equal(appendOf(id(9)), undefined)
+  assert.equal(appendOf('no id'), undefined)
 })

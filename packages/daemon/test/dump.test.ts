@@ -55,7 +55,7 @@ test('sessions go from a state folder to PostgreSQL and back, with every event, 
   assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 2, events: 3, skipped: 0 })
   assert.deepEqual(await importStore({ url }, from(lines)), { sessions: 0, events: 0, skipped: 2 })
   assert.deepEqual((await checkStore({ url })).problems, [])
-  assert.deepEqual(await migrateStore(url), { before: 2, schema: 2 })
+  assert.deepEqual(await migrateStore(url), { before: 3, schema: 3 })
   const postgres = await openDaemon(url, join(stateDir, 'fleet'))
   atEnd(t, () => postgres.close())
   const hashes = (all: readonly { readonly hash: string }[]) => all.map(({ hash }) => hash)
@@ -183,9 +183,12 @@ test('migrations at once wait for each other, and all of them succeed', async (t
   const { url } = old
   await migrateStore(url)
   await old.query('DROP TABLE faults')
-  await old.query('UPDATE fleet SET schema = 1')
+  await old.query(
+    'ALTER TABLE heads ADD CONSTRAINT heads_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions (id) ON DELETE CASCADE',
+  )
+  await old.query('UPDATE fleet SET schema = 1, schema_min = 1')
   const all = await Promise.all([1, 2, 3, 4].map(() => migrateStore(url)))
-  assert.ok(all.every(({ schema }) => schema === 2))
-  assert.deepEqual(await old.query('SELECT schema, schema_min FROM fleet'), [{ schema: 2, schema_min: 1 }])
+  assert.ok(all.every(({ schema }) => schema === 3))
+  assert.deepEqual(await old.query('SELECT schema, schema_min FROM fleet'), [{ schema: 3, schema_min: 3 }])
   assert.deepEqual(await old.query('SELECT * FROM faults'), [])
 })

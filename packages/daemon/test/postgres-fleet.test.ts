@@ -351,7 +351,7 @@ test('an older daemon does not claim what a newer one has written', async (t) =>
   await query('UPDATE heads SET pin = 99 WHERE session_id = $1', [session.id])
   assert.deepEqual(await a.claimWork({ limit: 10 }), [])
   await refused(a.claim(session.id), 'journal_corrupt')
-  await query('DELETE FROM sessions WHERE id = $1', [session.id])
+  await query('DELETE FROM heads WHERE session_id = $1', [session.id])
 })
 
 test('a runner is known at the address that was verified, and its sessions wake', async (t) => {

@@ -12,6 +12,6 @@ after(() => database.close())
 storeSuite(
   postgresAdapter(
     () => database.url,
-    () => database.query('TRUNCATE sessions, events, keys, daemons CASCADE'),
+    () => database.query('TRUNCATE sessions, heads, events, keys, daemons CASCADE'),
   ),
 )

@@ -5,18 +5,20 @@ import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { tempFolder } from '../../../test/kit/folder.ts'
 import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
+import type { Hashed } from '../src/store/postgres/append-sql.ts'
 import { Rewinds } from '../src/store/postgres/rewind.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
 const event = { seq: 8, type: 'tool-call', turnId: SESSION, body: '{}' }
 const noted = { append: { sessionId: SESSION, epoch: 1, after: 7, events: [event] }, hashes: ['h8'], head: 'h8' }
+const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: () => hashed })
 const lost = (): Fault => new Fault('lease_lost', { boundary: 'journal' })
 
 /** The database has these journals, one after the other, each time it is asked; `undefined`: it does not answer. */
 function rig(t: TestContext, journals: readonly (Record<string, unknown> | undefined)[]) {
   const acknowledged = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
   t.after(() => acknowledged.close())
-  acknowledged.note([noted])
+  acknowledged.note(committed(noted))
   const answers = [...journals]
   const meanwhile: (() => void)[] = []
   const setAside: string[] = []
@@ -52,7 +54,7 @@ test('a journal that its owner repaired meanwhile is not set aside', async (t) =
 test('an event that is acknowledged during the comparison does not count as lost', async (t) => {
   const { rewinds, setAside, acknowledged, meanwhile } = rig(t, [whole])
   const append = { ...noted.append, after: 8, events: [{ ...event, seq: 9 }] }
-  meanwhile.push(() => acknowledged.note([{ append, hashes: ['h9'], head: 'h9' }]))
+  meanwhile.push(() => acknowledged.note(committed({ append, hashes: ['h9'], head: 'h9' })))
   await rewinds.compare()
   assert.deepEqual(setAside, [])
 })

@@ -17,7 +17,7 @@ before(async () => {
 after(() => database.close())
 beforeEach(async () => {
   const [has] = await database.query("SELECT to_regclass('sessions') AS it")
-  if (has?.['it'] !== null) await database.query('TRUNCATE sessions, events, keys, daemons, runners CASCADE')
+  if (has?.['it'] !== null) await database.query('TRUNCATE sessions, heads, events, keys, daemons, runners CASCADE')
 })
 
 export const query: Database['query'] = (...given) => database.query(...given)

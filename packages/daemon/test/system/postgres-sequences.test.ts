@@ -13,6 +13,6 @@ after(() => database.close())
 storeSequences(
   postgresAdapter(
     () => database.url,
-    () => database.query('TRUNCATE sessions, events, keys, daemons CASCADE'),
+    () => database.query('TRUNCATE sessions, heads, events, keys, daemons CASCADE'),
   ),
 )

@@ -16,7 +16,13 @@ export type JournalEnd = { readonly lastSeq: number; readonly hash: string; read
 /** `at`: when it was last touched here. */
 type Reached = { readonly id: string; lastSeq: number; hash: string; at: number }
 
-type Noted = { readonly hashed: Hashed; readonly at: number; readonly chars: number }
+/** What one commit wrote. `appendOf` is kept for as long as the commit counts, `appends` is not. */
+export type Committed = {
+  readonly appends: readonly Hashed[]
+  readonly appendOf: (sessionId: string) => Hashed | undefined
+}
+
+type Noted = Pick<Committed, 'appendOf'> & { readonly at: number; readonly chars: number }
 
 const KEPT_MS = 30_000 // a failover manager waits that long, and nothing is acknowledged meanwhile
 const KEPT_CHARS_MAX = 32 * 1024 * 1024
@@ -44,23 +50,25 @@ export class Acknowledged {
       this.#heads.set(id, { id, lastSeq: seq, hash, at: this.#lookedAt })
   }
 
-  note(appends: readonly Hashed[]): void {
+  note({ appends, appendOf }: Committed): void {
     const at = this.#now()
-    for (const hashed of appends) {
-      const chars = hashed.append.events.reduce((sum, { body }) => sum + body.length, ENTRY_CHARS)
-      this.#recent.push({ hashed, at, chars })
-      this.#chars += chars
+    let chars = 0
+    const moved: Reached[] = []
+    for (const { append, head } of appends) {
+      chars += ENTRY_CHARS
+      for (const { body } of append.events) chars += body.length
+      if (append.events.length > 0)
+        moved.push(this.#reached(append.sessionId, append.after + append.events.length, head, at))
     }
-    const moved = appends
-      .filter(({ append }) => append.events.length > 0)
-      .map(({ append, head }) => ({ id: append.sessionId, lastSeq: append.after + append.events.length, hash: head }))
-    this.#move(moved, at)
+    this.#recent.push({ appendOf, at, chars })
+    this.#chars += chars
+    this.#anchored(moved)
     this.#dropOld(at)
   }
 
   /** A claim says that the journal reaches this far: that is committed, too. */
   saw(id: string, lastSeq: number, hash: string): void {
-    if (lastSeq > 0) this.#move([{ id, lastSeq, hash }], this.#now())
+    if (lastSeq > 0) this.#anchored([this.#reached(id, lastSeq, hash, this.#now())])
   }
 
   forget(sessionId: string): void {
@@ -74,14 +82,12 @@ export class Acknowledged {
 
   /** The last append that was acknowledged, if it is still known. */
   lastOf(sessionId: string): Hashed | undefined {
-    return this.#kept().findLast(({ hashed }) => hashed.append.sessionId === sessionId)?.hashed
+    return this.#appendsOf(sessionId).at(-1)
   }
 
   /** What has to be appended again to a journal that ends there. Undefined if the tail is not complete, or of another owner (I2). */
   tailAfter(sessionId: string, end: JournalEnd): readonly Hashed[] | undefined {
-    const tail = this.#kept()
-      .map(({ hashed }) => hashed)
-      .filter(({ append }) => append.sessionId === sessionId && append.after >= end.lastSeq)
+    const tail = this.#appendsOf(sessionId).filter(({ append }) => append.after >= end.lastSeq)
     const first = tail.find(({ append }) => append.events.length > 0)
     const [event] = first?.append.events ?? []
     if (first === undefined || event === undefined || first.append.after !== end.lastSeq) return undefined
@@ -99,19 +105,21 @@ export class Acknowledged {
 
   // ---- details ----
 
-  #move(ends: readonly Omit<Reached, 'at'>[], at: number): void {
-    const moved = ends.map((end) => {
-      const known = this.#heads.get(end.id)
-      if (known !== undefined) return Object.assign(known, end, { at })
-      const first = { ...end, at }
-      this.#heads.set(end.id, first)
-      return first
-    })
+  #reached(id: string, lastSeq: number, hash: string, at: number): Reached {
+    const known = this.#heads.get(id) ?? { id, lastSeq, hash, at }
+    this.#heads.set(id, known)
+    known.lastSeq = lastSeq
+    known.hash = hash
+    known.at = at
+    return known
+  }
+
+  #anchored(moved: readonly Reached[]): void {
     if (moved.length > 0 && !this.#isClosed) this.#anchor.note({ moved, deleted: [] })
   }
 
-  #kept(): readonly Noted[] {
-    return this.#recent.slice(this.#dropped)
+  #appendsOf(sessionId: string): readonly Hashed[] {
+    return this.#recent.slice(this.#dropped).flatMap(({ appendOf }) => appendOf(sessionId) ?? [])
   }
 
   #dropOld(now: number): void {

@@ -21,29 +21,40 @@ export type Waiting = {
   readonly isAlone?: boolean
 }
 
+/** What the queue knows of a session. Kept while it is idle: a map that is emptied and filled again all the time is garbage all the time. */
+type Line = {
+  /** How many of its appends are not answered yet. */
+  open: number
+  isUnderWay: boolean
+  /** The number of the batch that met it last. */
+  met: number
+}
+
 export class AppendQueue {
   #waiting: Waiting[] = []
-  readonly #underWay = new Set<string>()
-  /** How many appends of each session are not answered yet. */
-  readonly #open = new Map<string, number>()
+  readonly #lines = new Map<string, Line>()
+  #linesMax = LINES_MIN
+  #batches = 0
   readonly #settled: (() => void)[] = []
 
   add({ append, resolve, reject }: Waiting): void {
-    this.#waiting.push({ append, resolve: this.#leaving(append, resolve), reject: this.#leaving(append, reject) })
-    this.#open.set(append.sessionId, (this.#open.get(append.sessionId) ?? 0) + 1)
+    const line = this.#lineOf(append.sessionId)
+    line.open += 1
+    this.#waiting.push({ append, resolve: this.#leaving(line, resolve), reject: this.#leaving(line, reject) })
   }
 
   /** The next batch, if `connections` are free to write. Its sessions are under way until `done`. */
   take(connections: number): readonly Waiting[] {
     const share = Math.max(Math.ceil(this.#waiting.length / connections), SESSIONS_TO_DIVIDE)
-    const seen = new Set(this.#underWay)
+    this.#batches += 1
     const [taken, rest]: [Waiting[], Waiting[]] = [[], []]
     let room = CHARS_MAX
     for (const waiting of this.#waiting) {
       const { append } = waiting
+      const line = this.#lineOf(append.sessionId)
       const isFull = room < 0 || taken.length >= Math.min(share, SESSIONS_MAX)
-      const isLater = seen.has(append.sessionId) // I1: also if the earlier one has to wait
-      seen.add(append.sessionId)
+      const isLater = line.isUnderWay || line.met === this.#batches // I1: also if the earlier one has to wait
+      line.met = this.#batches
       const travelsAlone = waiting.isAlone === true || isAlone(append)
       if (isFull || isLater || (travelsAlone && taken.length > 0)) rest.push(waiting)
       else {
@@ -53,12 +64,12 @@ export class AppendQueue {
       }
     }
     this.#waiting = rest
-    for (const { append } of taken) this.#underWay.add(append.sessionId)
+    for (const { append } of taken) this.#lineOf(append.sessionId).isUnderWay = true
     return taken
   }
 
   done(batch: readonly Waiting[]): void {
-    for (const { append } of batch) this.#underWay.delete(append.sessionId)
+    for (const { append } of batch) this.#lineOf(append.sessionId).isUnderWay = false
   }
 
   /** Behind the other sessions, and before the appends that build on it. */
@@ -69,7 +80,8 @@ export class AppendQueue {
 
   /** Resolves when every append of this session is answered: calls made at once take effect in their order. */
   async settled(sessionId: string): Promise<void> {
-    while (this.#open.has(sessionId)) await new Promise<void>((resolve) => this.#settled.push(resolve))
+    while ((this.#lines.get(sessionId)?.open ?? 0) > 0)
+      await new Promise<void>((resolve) => this.#settled.push(resolve))
   }
 
   refuseAll(fault: Fault): void {
@@ -78,14 +90,28 @@ export class AppendQueue {
 
   // ---- details ----
 
+  #lineOf(sessionId: string): Line {
+    const known = this.#lines.get(sessionId)
+    if (known !== undefined) return known
+    if (this.#lines.size >= this.#linesMax) this.#forgetIdle()
+    const line = { open: 0, isUnderWay: false, met: 0 }
+    this.#lines.set(sessionId, line)
+    return line
+  }
+
+  #forgetIdle(): void {
+    for (const [id, { open, isUnderWay }] of this.#lines) if (open === 0 && !isUnderWay) this.#lines.delete(id)
+    this.#linesMax = Math.max(LINES_MIN, this.#lines.size * 2)
+  }
+
   /** A caller that waits for the end of this session's appends checks again. */
-  #leaving<A extends readonly unknown[]>({ sessionId }: Append, answer: (...given: A) => void): (...given: A) => void {
+  #leaving<A extends readonly unknown[]>(line: Line, answer: (...given: A) => void): (...given: A) => void {
     return (...given) => {
-      const left = (this.#open.get(sessionId) ?? 1) - 1
-      if (left > 0) this.#open.set(sessionId, left)
-      else this.#open.delete(sessionId)
+      line.open -= 1
       answer(...given)
       for (const look of this.#settled.splice(0)) look()
     }
   }
 }
+
+const LINES_MIN = 4_096

@@ -5,7 +5,19 @@
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import { textIn } from '../sqlite-statements.ts'
 import type { Append, SessionData } from '../store.ts'
-import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
+import {
+  bigintAt,
+  bigints,
+  byteas,
+  hexAt,
+  indexOfUuid,
+  intAt,
+  ints,
+  textAt,
+  texts,
+  uuidAt,
+  uuids,
+} from './binary-array.ts'
 import type { PgAnswer, PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
 import { clean } from './values.ts'
@@ -15,6 +27,9 @@ export type Hashed = { readonly append: Append; readonly hashes: readonly string
 
 /** A row that another transaction holds must not stop everyone: after two seconds the batch is taken apart. */
 const IN_TIME = `t AS (SELECT set_config('lock_timeout', '2s', true))`
+
+/** The same as a condition, which is evaluated once, before the first row. */
+const IN_TIME_ONCE = `(SELECT set_config('lock_timeout', '2s', true)) <> ''`
 
 const EVENTS = `
 e AS (
@@ -40,14 +55,18 @@ h AS (
 ),${EVENTS}
 ${WRITTEN}`
 
-/** One event each, as nearly all have: each row carries its event, and no list of the written ones is put together. */
+/**
+ * One event each, as nearly all have: each row carries its event, and no list of the written ones is put together. The arrays are taken
+ * apart row by row; in FROM, the server would store each column first.
+ */
 const SINGLE = `
-WITH ${IN_TIME},
-h AS (
+WITH h AS (
   UPDATE heads h SET last_seq = a.after + 1, head = a.hash, bytes = h.bytes + a.bytes
-  FROM t, unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::text[], $6::uuid[], $7::text[], $8::bytea[])
-    AS a(session_id, epoch, after, bytes, type, turn_id, body, hash)
-  WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after
+  FROM (
+    SELECT unnest($1::uuid[]) AS session_id, unnest($2::bigint[]) AS epoch, unnest($3::int[]) AS after, unnest($4::int[]) AS bytes,
+      unnest($5::text[]) AS type, unnest($6::uuid[]) AS turn_id, unnest($7::text[]) AS body, unnest($8::bytea[]) AS hash
+  ) a
+  WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after AND ${IN_TIME_ONCE}
   RETURNING h.session_id, h.last_seq, h.epoch, a.type, a.turn_id, a.body, a.hash
 )
 INSERT INTO events (session_id, seq, epoch, type, turn_id, body, hash) SELECT * FROM h`
@@ -118,7 +137,12 @@ c AS (
   FROM o JOIN h USING (session_id) WHERE c.id = o.id
 )`
 
-export type Statement = { readonly text: string; readonly values: readonly PgValue[] }
+/** `appendOf`: what it writes to a session. Keeps as little as possible in memory. */
+export type Statement = {
+  readonly text: string
+  readonly values: readonly PgValue[]
+  readonly appendOf: (sessionId: string) => Hashed | undefined
+}
 
 export function appendStatement(batch: readonly Hashed[]): Statement {
   if (batch.every(({ append }) => append.events.length === 1 && isPlain(append))) return singleStatement(batch)
@@ -140,11 +164,13 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
     texts(events.map(({ body }) => body)),
     byteas(events.map(({ hash }) => hash)),
   ]
-  if (appends.every(isPlain)) return { text: PLAIN, values: plain }
+  const appendOf = (id: string): Hashed | undefined => batch.find(({ append }) => append.sessionId === id)
+  if (appends.every(isPlain)) return { text: PLAIN, values: plain, appendOf }
   const full = [...plain, ...more(appends)]
   const noted = appends.filter(({ faults }) => faults !== undefined)
-  if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full }
-  return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values: [...full, ...faultValues(noted)] }
+  if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full, appendOf }
+  const values = [...full, ...faultValues(noted)]
+  return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values, appendOf }
 }
 
 /** The sessions whose append was certainly written. `SINGLE` only counts: if one is missing, each has to be looked up. */
@@ -175,7 +201,7 @@ export function searchable({
 function singleStatement(batch: readonly Hashed[]): Statement {
   const appends = batch.map(({ append }) => append)
   const events = appends.flatMap((append) => append.events)
-  const values = [
+  const single: Single = [
     uuids(appends.map(({ sessionId }) => sessionId)),
     bigints(appends.map(({ epoch }) => epoch)),
     ints(appends.map(({ after }) => after)),
@@ -185,7 +211,27 @@ function singleStatement(batch: readonly Hashed[]): Statement {
     texts(events.map(({ body }) => body)),
     byteas(batch.map(({ head }) => head)),
   ]
-  return { text: SINGLE, values }
+  return { text: SINGLE, values: single, appendOf: (sessionId) => readSingle(single, sessionId) }
+}
+
+type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
+
+/** From the bytes that were sent: a few buffers, instead of thousands of objects for the garbage collector to follow. */
+function readSingle(
+  [ids, epochs, afters, , types, turnIds, bodies, heads]: Single,
+  sessionId: string,
+): Hashed | undefined {
+  const index = indexOfUuid(ids, sessionId)
+  if (index === undefined) return undefined
+  const after = intAt(afters, index)
+  const head = hexAt(heads, index)
+  const event = {
+    seq: after + 1,
+    type: textAt(types, index),
+    turnId: uuidAt(turnIds, index),
+    body: textAt(bodies, index),
+  }
+  return { append: { sessionId, epoch: bigintAt(epochs, index), after, events: [event] }, hashes: [head], head }
 }
 
 const bytesOf = ({ events }: Append): number =>

@@ -6,7 +6,7 @@
  */
 import { isUuid } from './values.ts'
 
-export const uuids = (values: readonly string[]): Buffer => array(UUID, values, uuidBytes, writeHex)
+export const uuids = (values: readonly string[]): Buffer => array(UUID, values.map(uuidBytes), byteCount, writeBytes)
 
 /** Hexadecimal here. */
 export const byteas = (values: readonly string[]): Buffer => array(BYTEA, values, hexBytes, writeHex)
@@ -18,8 +18,37 @@ export const ints = (values: readonly number[]): Buffer => array(INT4, values, i
 /** Whole numbers that JavaScript can tell apart. */
 export const bigints = (values: readonly number[]): Buffer => array(INT8, values, () => 8, writeBigint)
 
+// ---- reading one element again ----
+
+/** Where a UUID is in an array of them. Undefined if it is not. */
+export function indexOfUuid(from: Buffer, id: string): number | undefined {
+  if (!isUuid(id)) return undefined
+  const wanted = uuidBytes(id)
+  for (let index = 0, at = HEAD_BYTES + 4; at < from.length; index += 1, at += 4 + UUID_BYTES)
+    if (from.compare(wanted, 0, UUID_BYTES, at, at + UUID_BYTES) === 0) return index
+  return undefined
+}
+
+export const uuidAt = (from: Buffer, index: number): string =>
+  hexAt(from, index).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+
+export const hexAt = (from: Buffer, index: number): string => elementAt(from, index).toString('hex')
+
+export const textAt = (from: Buffer, index: number): string => elementAt(from, index).toString()
+
+export const intAt = (from: Buffer, index: number): number => elementAt(from, index).readInt32BE()
+
+export const bigintAt = (from: Buffer, index: number): number => Number(elementAt(from, index).readBigInt64BE())
+
 // ---- details ----
 
+function elementAt(from: Buffer, index: number): Buffer {
+  let at = HEAD_BYTES
+  for (let before = 0; before < index; before += 1) at += 4 + from.readInt32BE(at)
+  return from.subarray(at + 4, at + 4 + from.readInt32BE(at))
+}
+
+const UUID_BYTES = 16
 const [BYTEA, INT8, INT4, TEXT, UUID] = [17, 20, 23, 25, 2950]
 
 const HEAD_BYTES = 20 // dimensions, whether there are NULLs, the element's type, how many there are, the first index
@@ -43,10 +72,23 @@ function array<T>(
   return to
 }
 
-function uuidBytes(value: string): number {
+/** The same sessions and turns come again and again. */
+const knownUuids = new Map<string, Uint8Array>()
+const KNOWN_MAX = 10_000
+
+function uuidBytes(value: string): Uint8Array {
+  const known = knownUuids.get(value)
+  if (known !== undefined) return known
   if (!isUuid(value)) throw refused('22P02', `${value} is no UUID`)
-  return 16
+  const bytes = new Uint8Array(Buffer.from(value.replaceAll('-', ''), 'hex'))
+  if (knownUuids.size >= KNOWN_MAX) knownUuids.clear()
+  knownUuids.set(value, bytes)
+  return bytes
 }
+
+const byteCount = (bytes: Uint8Array): number => bytes.length
+
+const writeBytes = (to: Buffer, bytes: Uint8Array, at: number): void => to.set(bytes, at)
 
 function intBytes(value: number): number {
   if ((value | 0) !== value) throw refused('22003', `${value} is no int`)
@@ -74,18 +116,12 @@ function writeBigint(to: Buffer, value: number, at: number): void {
   writeInt(to, value >>> 0, at + 4)
 }
 
-/** Dashes are skipped. A loop: for so few digits, Node's own decoder takes longer to be called than to decode. */
+/** A loop: for so few digits, Node's own decoder takes longer to be called than to decode. */
 function writeHex(to: Buffer, hex: string, at: number): void {
-  let [half, byte] = [0, at]
-  let isSecond = false
-  for (let index = 0; index < hex.length; index += 1) {
-    const code = hex.charCodeAt(index)
-    if (code === DASH) continue
-    const digit = code <= NINE ? code - ZERO : (code | LOWER) - A + 10
-    if (isSecond) to[byte++] = half | digit
-    else half = digit << 4
-    isSecond = !isSecond
-  }
+  for (let digit = 0, byte = at; digit < hex.length; digit += 2, byte += 1)
+    to[byte] = ((DIGITS[hex.charCodeAt(digit)] ?? 0) << 4) | (DIGITS[hex.charCodeAt(digit + 1)] ?? 0)
 }
 
-const [DASH, ZERO, NINE, A, LOWER] = [0x2d, 0x30, 0x39, 0x61, 0x20]
+/** The value of each hexadecimal digit, by its character. */
+const DIGITS = new Uint8Array(0x80)
+for (const [value, digit] of [...'0123456789abcdef'].entries()) DIGITS[digit.charCodeAt(0)] = value

@@ -17,7 +17,7 @@ import { Fault } from '@breakfall/faults'
 import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
-import type { JournalEnd } from './acknowledged.ts'
+import type { Committed, JournalEnd } from './acknowledged.ts'
 import { AppendQueue, type Waiting } from './append-queue.ts'
 import { appendStatement, type Hashed, writtenIn } from './append-sql.ts'
 import type { Connection } from './connection.ts'
@@ -37,7 +37,7 @@ export type GroupAppendParts = {
   readonly restore: (connection: Connection, sessionId: string, end: JournalEnd) => Promise<Restored>
   /** The fault its writers get if it cannot be restored. */
   readonly gone: (sessionId: string, lastSeq: number) => Fault
-  readonly onCommit: (appends: readonly Hashed[], ms: number) => void
+  readonly onCommit: (committed: Committed, ms: number) => void
   /** Between two attempts. */
   readonly pause?: (ms: number) => Promise<unknown>
 }
@@ -120,14 +120,11 @@ export class GroupAppend {
       if (this.#isClosed) return refuse(batch, closed())
       try {
         const hashed = await this.#hashed(batch, connection)
-        const { text, values } = appendStatement(hashed)
+        const { text, values, appendOf } = appendStatement(hashed)
         const answer = await connection.queryPlanned(text, values)
         const missing = await this.#settle(batch, hashed, connection, writtenIn(hashed, answer))
         if (missing === 'again') continue
-        this.#parts.onCommit(
-          hashed.filter(({ append }) => !missing.has(append.sessionId)),
-          performance.now() - from,
-        )
+        this.#parts.onCommit(committed(hashed, appendOf, missing), performance.now() - from)
         return
       } catch (error) {
         const trouble = troubleOf(error)
@@ -251,6 +248,16 @@ const BREAKS_MAX = 7 // about 2.5 seconds: by then it is either the batch, or th
 const HASHES = `
 SELECT e.session_id, encode(e.hash, 'hex') AS hash
 FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (session_id, seq)`
+
+function committed(
+  hashed: readonly Hashed[],
+  appendOf: Committed['appendOf'],
+  missing: ReadonlySet<string>,
+): Committed {
+  if (missing.size === 0) return { appends: hashed, appendOf }
+  const appends = hashed.filter(({ append }) => !missing.has(append.sessionId))
+  return { appends, appendOf: (sessionId) => (missing.has(sessionId) ? undefined : appendOf(sessionId)) }
+}
 
 const sessionIdIn = (row: Row): string => textIn(row, 'session_id')
 

@@ -167,6 +167,11 @@ CREATE INDEX faults_by_time ON faults (at);
 CREATE INDEX faults_unsettled ON faults (turn_id) WHERE became IN ('open', 'parked');
 `
 
+/** Every update of a row with a foreign key reads its old version once more: a twentieth of an append. Sessions are deleted in one place. */
+const VERSION_3 = `
+ALTER TABLE heads DROP CONSTRAINT IF EXISTS heads_session_id_fkey;
+`
+
 export type Migration = {
   readonly sql: string
   /** The oldest schema whose daemons may run beside this one. */
@@ -177,6 +182,7 @@ export type Migration = {
 export const MIGRATIONS: readonly Migration[] = [
   { sql: VERSION_1, schemaMin: 1 },
   { sql: VERSION_2, schemaMin: 1 }, // a daemon of version 1 counts no faults
+  { sql: VERSION_3, schemaMin: 3 }, // a daemon of version 2 would leave the heads of deleted sessions behind
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length

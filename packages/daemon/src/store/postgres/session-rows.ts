@@ -96,7 +96,7 @@ export class SessionRows {
       await this.#pool.query('DELETE FROM events WHERE session_id = $1 AND seq > $2', [id, seq - EVENTS_AT_ONCE])
     }
     await this.#pool.query('DELETE FROM keys WHERE scope = $1', [id])
-    await this.#pool.query('DELETE FROM sessions WHERE id = $1', [id])
+    await this.#pool.query(DELETE, [id])
     return true
   }
 
@@ -179,6 +179,8 @@ WITH h AS (
   RETURNING session_id, last_seq
 ), s AS (UPDATE sessions SET deleting = true FROM h WHERE id = h.session_id)
 SELECT last_seq FROM h`
+
+const DELETE = 'WITH h AS (DELETE FROM heads WHERE session_id = $1) DELETE FROM sessions WHERE id = $1'
 
 const QUARANTINE = `
 WITH h AS (UPDATE heads SET set_aside = true, owner = NULL WHERE session_id = $1)
