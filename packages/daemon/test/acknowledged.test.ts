@@ -55,7 +55,7 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   third.close()
 })
 
-test('an append of one event is read back from the bytes that were sent, whatever is in it', () => {
+test('an append of events alone is read back from the bytes that were sent, whatever is in it', () => {
   const id = (nr: number): string => `01890000-0000-7000-8000-${String(nr).padStart(12, '0')}`
   const batch = ['', '"plain"', '"ünïcödé 🤸 \\u0000"', `"${'long '.repeat(5_000)}"`].map((body, nr): Hashed => {
     const event = { seq: 2 ** 30 + nr, type: nr === 0 ? 'a' : 'text-delta', turnId: id(100 + nr), body }
@@ -67,4 +67,11 @@ test('an append of one event is read back from the bytes that were sent, whateve
   for (const hashed of batch) assert.deepEqual(appendOf(hashed.append.sessionId), hashed)
   assert.equal(appendOf(id(9)), undefined)
   assert.equal(appendOf('no id'), undefined)
+  const twice = batch.map(({ append, head }, nr): Hashed => {
+    const more = nr % 2 === 0 ? [] : append.events.map((event) => ({ ...event, seq: event.seq + 1 }))
+    const events = [...append.events, ...more]
+    return { append: { ...append, events }, hashes: events.map((_, at) => String(at).repeat(64)), head }
+  })
+  const of = appendStatement(twice).appendOf
+  for (const hashed of twice) assert.deepEqual(of(hashed.append.sessionId), hashed)
 })

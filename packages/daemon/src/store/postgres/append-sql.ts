@@ -150,7 +150,7 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
     append.events.map((event, index) => ({ ...event, sessionId: append.sessionId, hash: hashes[index] ?? '' })),
   )
   const appends = batch.map(({ append }) => append)
-  const plain: PgValue[] = [
+  const plain: Plain = [
     uuids(appends.map(({ sessionId }) => sessionId)),
     bigints(appends.map(({ epoch }) => epoch)),
     ints(appends.map(({ after }) => after)),
@@ -164,8 +164,8 @@ export function appendStatement(batch: readonly Hashed[]): Statement {
     texts(events.map(({ body }) => body)),
     byteas(events.map(({ hash }) => hash)),
   ]
-  const appendOf = (id: string): Hashed | undefined => batch.find(({ append }) => append.sessionId === id)
-  if (appends.every(isPlain)) return { text: PLAIN, values: plain, appendOf }
+  if (appends.every(isPlain)) return { text: PLAIN, values: plain, appendOf: (id) => readPlain(plain, id) }
+  const appendOf = foundIn(batch)
   const full = [...plain, ...more(appends)]
   const noted = appends.filter(({ faults }) => faults !== undefined)
   if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full, appendOf }
@@ -213,6 +213,32 @@ function singleStatement(batch: readonly Hashed[]): Statement {
   ]
   return { text: SINGLE, values: single, appendOf: (sessionId) => readSingle(single, sessionId) }
 }
+
+type Plain = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
+
+function readPlain(
+  [ids, epochs, afters, counts, heads, , , seqs, types, turnIds, bodies, hashes]: Plain,
+  sessionId: string,
+): Hashed | undefined {
+  const index = indexOfUuid(ids, sessionId)
+  if (index === undefined) return undefined
+  let first = 0
+  for (let before = 0; before < index; before += 1) first += intAt(counts, before)
+  const rows = Array.from({ length: intAt(counts, index) }, (_, nr) => first + nr)
+  const events = rows.map((row) => ({
+    seq: intAt(seqs, row),
+    type: textAt(types, row),
+    turnId: uuidAt(turnIds, row),
+    body: textAt(bodies, row),
+  }))
+  const append = { sessionId, epoch: bigintAt(epochs, index), after: intAt(afters, index), events }
+  return { append, hashes: rows.map((row) => hexAt(hashes, row)), head: hexAt(heads, index) }
+}
+
+const foundIn =
+  (batch: readonly Hashed[]): Statement['appendOf'] =>
+  (id) =>
+    batch.find(({ append }) => append.sessionId === id)
 
 type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
 
