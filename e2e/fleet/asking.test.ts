@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'
 import { WebSocket } from 'ws'
-import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
+import { type Api, assertNoGap } from '../../packages/daemon/test/support/api.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
+import type { Frame } from '../../test/kit/sse.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { shared } from '../shared.ts'
 import { sameEverywhere } from './agreement.ts'
@@ -161,6 +162,13 @@ test('every daemon says who it is, and what its store and its lease are', LIMIT,
   assert.equal(new Set(listed.map(({ configHash }) => configHash)).size, 1)
 })
 
+async function framesUntilClosed(api: Api, sessionId: string): Promise<readonly Frame[]> {
+  const frames: Frame[] = []
+  for await (const frame of api.frames(sessionId)) frames.push(frame)
+  assert.equal(frames.at(-1)?.event, 'closed')
+  return frames
+}
+
 test(
   '18 and --drain-ms: a daemon that joins gets its share of new turns; a daemon that is drained ends the step it is in, and another one continues with the next',
   LIMIT,
@@ -183,6 +191,7 @@ test(
     const { id } = await leaving.api.session(inShared)
     const turnId = await leaving.api.prompt(id, 'echo drained >> effects; until [ -e drain-on ]; do sleep 0.05; done')
     await eventually('the command runs', () => rig.effects().includes('drained'))
+    const reader = framesUntilClosed(leaving.api, id)
     const environment = { BREAKFALL_URL: b.api.url, BREAKFALL_TOKEN: b.api.token }
     assert.equal((await b.place.run(['daemons', 'drain', 'leaving'], environment)).code, 0)
     await eventually('it drains', async () => (await leaving.api.call('GET', '/v1/ready')).status === 503)
@@ -201,6 +210,14 @@ test(
       ['tool-result', 'parked', 'resumed'].includes(event.type) ? [event.type] : [],
     )
     assert.deepEqual(order, ['tool-result', 'parked', 'resumed'])
+    const frames = await reader
+    assert.match(String(frames.at(-1)?.data), /draining/)
+    assert.ok(
+      frames.some(({ event }) => event === 'parked'),
+      'it has read what was handed over',
+    )
+    const rest = await leaving.api.ended(id, turnId, frames.at(-2)?.id) // whoever comes back is served
+    assert.equal(rest.at(-1)?.type, 'turn-end')
     assert.equal((await leaving.program.stop()).code, 0)
   },
 )

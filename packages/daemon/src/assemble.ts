@@ -195,7 +195,13 @@ export async function assemble(
     isClosing = true
     for (const session of loader.all) session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
   }
-  const fleet = new Fleet({ ports, engine, sessions, log, onDrain: () => void handOver() })
+  /** The process goes on: readers move to another daemon, and whoever comes back is served. */
+  const drain = async (): Promise<void> => {
+    await handOver()
+    await within(engine.allSettled(), limits.shutdownMs)
+    feeds.endAll('draining')
+  }
+  const fleet = new Fleet({ ports, engine, sessions, log, onDrain: () => void drain() })
   const metrics = createMetrics({
     turnsDriven: () => engine.driven,
     sessionsLive: () => sessions.loader.count,

@@ -55,7 +55,7 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   third.close()
 })
 
-test('an append of events alone is read back from the bytes that were sent, whatever is in it', () => {
+test('an append of events alone is read back exactly from the bytes that were sent', () => {
   const id = (nr: number): string => `01890000-0000-7000-8000-${String(nr).padStart(12, '0')}`
   const batch = ['', '"plain"', '"ünïcödé 🤸 \\u0000"', `"${'long '.repeat(5_000)}"`].map((body, nr): Hashed => {
     const event = { seq: 2 ** 30 + nr, type: nr === 0 ? 'a' : 'text-delta', turnId: id(100 + nr), body }

@@ -6,8 +6,8 @@
  * I2  Every failed call is in the journal before the next one starts.
  * I3  Every call passed in here is safe to repeat (an exec by its id, a file written whole, an edit that checks first), so a
  *     lost answer does not stop the turn.
- * I5  A box that refuses our epoch has seen a higher one. The store decides whether that was another owner, or one that no longer
- *     counts: the journal may come from a backup, or another session shares the box.
+ * I5  A box that refuses our epoch has seen a higher one. The store decides whether another owner has it. If not, ours is raised:
+ *     the journal may come from a backup, or another session shares the box.
  * I4  A session that has no box yet waits for no runner in particular: nothing of it can have run there.
  */
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'

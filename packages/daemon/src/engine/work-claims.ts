@@ -71,7 +71,7 @@ export class WorkClaims {
     const { ports } = this.#parts
     try {
       this.#looks += 1
-      if (this.#looks % LOOKS_PER_SEARCH === 0 && this.#mayClaim()) await this.#takeBack()
+      if (this.#looks % LOOKS_PER_SEARCH === 0 && this.#mayClaim()) await this.#continueForgotten()
       for (let rows = await this.#portion(); rows.length > 0; rows = await this.#portion())
         await within(Promise.all(rows.map((row) => this.#adopt(row))), ADOPT_MS) // I3
     } catch (err) {
@@ -93,18 +93,18 @@ export class WorkClaims {
   }
 
   /** I4: no claim is under way in here meanwhile, and those of requests are known to the loader. */
-  async #takeBack(): Promise<void> {
+  async #continueForgotten(): Promise<void> {
     const { ports, loader } = this.#parts
     for (const id of await ports.store.heldSessions()) {
       if (loader.isKnown(id) || this.#removing.has(id)) continue
-      ports.log.warn({ sessionId: id }, 'a session is ours but not worked on: taking it up')
-      await this.#takeUp(id).catch((err: unknown) =>
-        ports.log.error({ err, sessionId: id }, 'cannot take up a session'),
+      ports.log.warn({ sessionId: id }, 'a session of ours is not worked on: continuing it')
+      await this.#continue(id).catch((err: unknown) =>
+        ports.log.error({ err, sessionId: id }, 'cannot continue a session of ours'),
       )
     }
   }
 
-  async #takeUp(id: string): Promise<void> {
+  async #continue(id: string): Promise<void> {
     const { ports, loader } = this.#parts
     const session = await loader.own(id)
     if (session === 'owned') return

@@ -124,4 +124,4 @@ function writeHex(to: Buffer, hex: string, at: number): void {
 
 /** The value of each hexadecimal digit, by its character. */
 const DIGITS = new Uint8Array(0x80)
-for (const [value, digit] of [...'0123456789abcdef'].entries()) DIGITS[digit.charCodeAt(0)] = value
+for (let value = 0; value < 16; value += 1) DIGITS[value.toString(16).charCodeAt(0)] = value
