@@ -195,7 +195,7 @@ export async function assemble(
     isClosing = true
     for (const session of loader.all) session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
   }
-  /** The process goes on: readers move to another daemon, and whoever comes back is served. */
+  /** The process keeps running. Readers move to another daemon; a reader that comes back is served. */
   const drain = async (): Promise<void> => {
     await handOver()
     await within(engine.allSettled(), limits.shutdownMs)

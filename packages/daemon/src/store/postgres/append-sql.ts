@@ -5,21 +5,10 @@
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import { textIn } from '../sqlite-statements.ts'
 import type { Append, SessionData } from '../store.ts'
-import {
-  bigintAt,
-  bigints,
-  byteas,
-  hexAt,
-  indexOfUuid,
-  intAt,
-  ints,
-  textAt,
-  texts,
-  uuidAt,
-  uuids,
-} from './binary-array.ts'
+import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
 import type { PgAnswer, PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
+import { type Plain, readPlain, readSingle, type Single } from './sent-appends.ts'
 import { clean } from './values.ts'
 
 /** An append with the hash that its session's journal has afterwards, and those of its events. */
@@ -214,51 +203,10 @@ function singleStatement(batch: readonly Hashed[]): Statement {
   return { text: SINGLE, values: single, appendOf: (sessionId) => readSingle(single, sessionId) }
 }
 
-type Plain = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
-
-function readPlain(
-  [ids, epochs, afters, counts, heads, , , seqs, types, turnIds, bodies, hashes]: Plain,
-  sessionId: string,
-): Hashed | undefined {
-  const index = indexOfUuid(ids, sessionId)
-  if (index === undefined) return undefined
-  let first = 0
-  for (let before = 0; before < index; before += 1) first += intAt(counts, before)
-  const rows = Array.from({ length: intAt(counts, index) }, (_, nr) => first + nr)
-  const events = rows.map((row) => ({
-    seq: intAt(seqs, row),
-    type: textAt(types, row),
-    turnId: uuidAt(turnIds, row),
-    body: textAt(bodies, row),
-  }))
-  const append = { sessionId, epoch: bigintAt(epochs, index), after: intAt(afters, index), events }
-  return { append, hashes: rows.map((row) => hexAt(hashes, row)), head: hexAt(heads, index) }
-}
-
 const foundIn =
   (batch: readonly Hashed[]): Statement['appendOf'] =>
   (id) =>
     batch.find(({ append }) => append.sessionId === id)
-
-type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
-
-/** From the bytes that were sent: a few buffers, instead of thousands of objects for the garbage collector to follow. */
-function readSingle(
-  [ids, epochs, afters, , types, turnIds, bodies, heads]: Single,
-  sessionId: string,
-): Hashed | undefined {
-  const index = indexOfUuid(ids, sessionId)
-  if (index === undefined) return undefined
-  const after = intAt(afters, index)
-  const head = hexAt(heads, index)
-  const event = {
-    seq: after + 1,
-    type: textAt(types, index),
-    turnId: uuidAt(turnIds, index),
-    body: textAt(bodies, index),
-  }
-  return { append: { sessionId, epoch: bigintAt(epochs, index), after, events: [event] }, hashes: [head], head }
-}
 
 const bytesOf = ({ events }: Append): number =>
   events.reduce((sum, { body }) => sum + Math.min(body.length + EVENT_BYTES, 2 ** 30), 0)

@@ -1,0 +1,48 @@
+/**
+ * Appends, read back from the values of the statement that wrote them. Pure. What was acknowledged is kept for half a minute: as a few
+ * buffers instead of thousands of objects, it costs the garbage collector nothing.
+ */
+import { bigintAt, hexAt, indexOfUuid, intAt, textAt, uuidAt } from './binary-array.ts'
+import type { Hashed } from './append-sql.ts'
+
+/** The values of a statement for one event each, in their order. */
+export type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
+
+export function readSingle(
+  [ids, epochs, afters, , types, turnIds, bodies, heads]: Single,
+  sessionId: string,
+): Hashed | undefined {
+  const index = indexOfUuid(ids, sessionId)
+  if (index === undefined) return undefined
+  const after = intAt(afters, index)
+  const head = hexAt(heads, index)
+  const event = {
+    seq: after + 1,
+    type: textAt(types, index),
+    turnId: uuidAt(turnIds, index),
+    body: textAt(bodies, index),
+  }
+  return { append: { sessionId, epoch: bigintAt(epochs, index), after, events: [event] }, hashes: [head], head }
+}
+
+/** The values of a statement for any number of events each, in their order. */
+export type Plain = readonly [...Single, Buffer, Buffer, Buffer, Buffer]
+
+export function readPlain(
+  [ids, epochs, afters, counts, heads, , , seqs, types, turnIds, bodies, hashes]: Plain,
+  sessionId: string,
+): Hashed | undefined {
+  const index = indexOfUuid(ids, sessionId)
+  if (index === undefined) return undefined
+  let first = 0
+  for (let before = 0; before < index; before += 1) first += intAt(counts, before)
+  const rows = Array.from({ length: intAt(counts, index) }, (_, nr) => first + nr)
+  const events = rows.map((row) => ({
+    seq: intAt(seqs, row),
+    type: textAt(types, row),
+    turnId: uuidAt(turnIds, row),
+    body: textAt(bodies, row),
+  }))
+  const append = { sessionId, epoch: bigintAt(epochs, index), after: intAt(afters, index), events }
+  return { append, hashes: rows.map((row) => hexAt(hashes, row)), head: hexAt(heads, index) }
+}
