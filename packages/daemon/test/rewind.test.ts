@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { tempFolder } from '../../../test/kit/folder.ts'
 import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
-import type { Hashed } from '../src/store/postgres/append-sql.ts'
+import type { Hashed } from '../src/store/postgres/sent-appends.ts'
 import { Rewinds } from '../src/store/postgres/rewind.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'

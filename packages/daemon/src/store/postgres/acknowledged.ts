@@ -8,7 +8,7 @@
  */
 import { Anchor } from '../anchor.ts'
 import { chainHash } from '../chain.ts'
-import type { Hashed } from './append-sql.ts'
+import type { Hashed } from './sent-appends.ts'
 import { times } from './clock.ts'
 
 export type JournalEnd = { readonly lastSeq: number; readonly hash: string; readonly epoch: number }

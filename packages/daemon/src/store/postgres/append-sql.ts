@@ -8,11 +8,8 @@ import type { Append, SessionData } from '../store.ts'
 import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
 import type { PgAnswer, PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
-import { type Plain, readPlain, readSingle, type Single } from './sent-appends.ts'
+import { type Hashed, type Plain, readPlain, readSingle, type Single } from './sent-appends.ts'
 import { clean } from './values.ts'
-
-/** An append with the hash that its session's journal has afterwards, and those of its events. */
-export type Hashed = { readonly append: Append; readonly hashes: readonly string[]; readonly head: string }
 
 /** A row that another transaction holds must not stop everyone: after two seconds the batch is taken apart. */
 const IN_TIME = `t AS (SELECT set_config('lock_timeout', '2s', true))`

@@ -3,7 +3,10 @@
  * buffers instead of thousands of objects, it costs the garbage collector nothing.
  */
 import { bigintAt, hexAt, indexOfUuid, intAt, textAt, uuidAt } from './binary-array.ts'
-import type { Hashed } from './append-sql.ts'
+import type { Append } from '../store.ts'
+
+/** An append with the hash that its session's journal has afterwards, and those of its events. */
+export type Hashed = { readonly append: Append; readonly hashes: readonly string[]; readonly head: string }
 
 /** The values of a statement for one event each, in their order. */
 export type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
