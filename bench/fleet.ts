@@ -57,7 +57,7 @@ const one = fleet.growth[0]?.turnsPerSecond ?? Number.NaN
 const text = [
   `The benchmark, PostgreSQL 18 (fsync on), the daemons and a scripted model share ${availableParallelism()} cores. The server has 3.8 GB of WAL files to use again, as one has that did not start today: a new one would stop for 40 ms after every 16 MB, to fill the next file with zeros. Load of the machine: ${round(loadBefore)} before the run, ${round(loadavg()[0] ?? 0)} at its end, ${Math.round((performance.now() - from) / 1_000)} s later.`,
   '## Events per second',
-  `Events of 300 bytes, each committed before it is acknowledged. Each row has its own process. Medians of interleaved rounds (${ROUNDS.rounds}); fdatasync ${round(rows[0]?.bare ?? Number.NaN)}/s, \`pgbench -N -M prepared\` ${rows
+  `Events of 300 bytes, each committed before it is acknowledged. Medians of interleaved rounds (${ROUNDS.rounds}); fdatasync ${round(rows[0]?.bare ?? Number.NaN)}/s, \`pgbench -N -M prepared\` ${rows
     .slice(0, 3)
     .map(({ tps, clients }) => `${round(tps)} (c${clients})`)
     .join(', ')} transactions/s in the same rounds.`,

@@ -1,15 +1,14 @@
 /** Durable events per second on PostgreSQL, against bare fdatasyncs and against `pgbench -N` in the same rounds. */
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, fdatasyncSync, openSync, readdirSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { openPostgresStore, type Store } from '@breakfall/daemon'
+import { newId } from '@breakfall/wire/node'
 import type { Cluster } from '../../test/kit/postgres-cluster.ts'
 import { quantile } from '../kit.ts'
-import { newSession, TURN, type Writer } from './sessions.ts'
 
+const BODY = JSON.stringify({ text: 'x'.repeat(280) })
+const TURN = newId()
 const WAYS = [
   { sessions: 1, eventsEach: 1, clients: 1 },
   { sessions: 8, eventsEach: 1, clients: 8 },
@@ -39,10 +38,10 @@ export async function measureStore(
     execFileSync(pgbenchFile, ['-i', '-q', '-s', '10', ...serverOf(cluster)], { stdio: 'ignore' })
     fillWal(pgbenchFile, cluster, folder)
   }
-  const rows = await throughput({ ...options, cluster, folder })
   const store = await openPostgresStore({ url: cluster.url(), folder: join(folder, 'a'), name: 'a', version: '0' })
   try {
     const all = await Promise.all(Array.from({ length: 500 }, () => newSession(store)))
+    const rows = await throughput(store, all, { ...options, cluster, file: join(folder, 'bare') })
     return { rows, sessions: all.length, ...(await handOver(store, all)) }
   } finally {
     await store.close()
@@ -61,6 +60,8 @@ export const pgbenchFile = ['/usr/lib/postgresql', '/usr/local/bin', '/usr/bin']
   .find((file) => existsSync(file))
 
 // ---- details, in the order they are used above ----
+
+type Writer = { readonly id: string; readonly epoch: number; seq: number }
 
 type Sample = {
   readonly perSecond: number
@@ -94,26 +95,27 @@ function fillWal(pgbench: string, cluster: Cluster, folder: string): void {
   run('CHECKPOINT;\n', 1)
 }
 
-type Rounds = { readonly rounds: number; readonly roundMs: number; readonly cluster: Cluster; readonly folder: string }
+async function newSession(store: Store): Promise<Writer> {
+  const data = { title: null, model: null, box: {}, tools: [], policy: {}, runnerId: null, boxMade: false }
+  const at = new Date().toISOString()
+  const { id } = await store.createSession({ id: newId(), journal: newId(), createdAt: at, data })
+  const row = await store.claim(id)
+  return { id, epoch: typeof row === 'object' ? row.epoch : 0, seq: 0 }
+}
 
-/** Each way has its own process, as a daemon is one: what another way left on its heap does not slow it down. */
-async function throughput({ rounds, roundMs, cluster, folder }: Rounds): Promise<readonly Throughput[]> {
+type Rounds = { readonly rounds: number; readonly roundMs: number; readonly cluster: Cluster; readonly file: string }
+
+async function throughput(store: Store, all: readonly Writer[], how: Rounds): Promise<readonly Throughput[]> {
   const samples = WAYS.map((): Sample[] => [])
-  const processes = await Promise.all(
-    WAYS.map((way, index) => writing(cluster.url(), join(folder, `way-${index}`), way)),
-  )
-  try {
-    for (let n = 0; n <= rounds; n += 1) {
-      const bare = bareSyncs(join(folder, 'bare'), roundMs / 3)
-      const tps = new Map([1, 8, 64].map((clients) => [clients, pgbench(cluster, clients, roundMs)]))
-      for (const [index, { clients }] of WAYS.entries()) {
-        const written = await processes[index]?.write(roundMs)
-        if (n === 0 || written === undefined) continue // warms up
-        samples[index]?.push({ ...written, bare, tps: tps.get(clients) ?? Number.NaN })
-      }
+  for (let n = 0; n <= how.rounds; n += 1) {
+    const bare = bareSyncs(how.file, how.roundMs / 3)
+    const tps = new Map([1, 8, 64].map((clients) => [clients, pgbench(how.cluster, clients, how.roundMs)]))
+    for (const [index, { sessions, eventsEach, clients }] of WAYS.entries()) {
+      const { perSecond, ms, cpuUs } = await appended(store, all.slice(0, sessions), eventsEach, how.roundMs)
+      if (n === 0) continue // warms up
+      const [p50, p99] = [quantile(ms, 0.5), quantile(ms, 0.99)]
+      samples[index]?.push({ perSecond, bare, tps: tps.get(clients) ?? Number.NaN, p50, p99, cpuUs })
     }
-  } finally {
-    await Promise.all(processes.map(({ end }) => end()))
   }
   return WAYS.map((way, index) => {
     const median = (pick: (sample: Sample) => number): number => quantile((samples[index] ?? []).map(pick), 0.5)
@@ -155,32 +157,34 @@ function pgbench(cluster: Cluster, clients: number, forMs: number): number {
   return Number(/tps = ([\d.]+)/.exec(said)?.[1] ?? Number.NaN)
 }
 
-type Written = Pick<Sample, 'perSecond' | 'p50' | 'p99' | 'cpuUs'>
-
-type Writing = { readonly write: (forMs: number) => Promise<Written>; readonly end: () => Promise<unknown> }
-
-async function writing(url: string, folder: string, { sessions, eventsEach }: Way): Promise<Writing> {
-  const program = fileURLToPath(new URL('../programs/store-writer.ts', import.meta.url))
-  const args = [program, url, folder, String(sessions), String(eventsEach)]
-  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
-  const ended = once(child, 'exit')
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const said = async (): Promise<Written> => {
-    const { value, done } = await lines.next()
-    if (done === true) throw new Error('a writer ended before it said anything')
-    return JSON.parse(String(value)) as Written
+async function appended(
+  store: Store,
+  writers: readonly Writer[],
+  eventsEach: number,
+  forMs: number,
+): Promise<{ perSecond: number; ms: readonly number[]; cpuUs: number }> {
+  const from = performance.now()
+  const cpuFrom = process.cpuUsage()
+  const ms: number[] = []
+  let count = 0
+  const work = async (writer: Writer): Promise<void> => {
+    while (performance.now() - from < forMs) {
+      const events = Array.from({ length: eventsEach }, (_, n) => ({
+        seq: writer.seq + 1 + n,
+        type: 'text-delta',
+        turnId: TURN,
+        body: BODY,
+      }))
+      const asked = performance.now()
+      await store.append({ sessionId: writer.id, epoch: writer.epoch, after: writer.seq, events })
+      ms.push(performance.now() - asked)
+      writer.seq += eventsEach
+      count += eventsEach
+    }
   }
-  await said() // it is ready
-  return {
-    write: (forMs) => {
-      child.stdin.write(`${forMs}\n`)
-      return said()
-    },
-    end: () => {
-      child.stdin.end()
-      return ended
-    },
-  }
+  await Promise.all(writers.map(work))
+  const { user, system } = process.cpuUsage(cpuFrom)
+  return { perSecond: (count * 1_000) / (performance.now() - from), ms, cpuUs: (user + system) / count }
 }
 
 /** The store's part of a hand-over: all sessions are released, and claimed again. */
