@@ -6,7 +6,7 @@ export type Match<R> = {
   readonly params: Readonly<Record<string, string>>
   /** Methods of the path, if it has any route. */
   readonly methods: readonly string[]
-  /** A parameter has a broken percent escape. Returned, not thrown: whoever has no token must not learn of it. */
+  /** A parameter has a broken percent escape. Returned, not thrown: a caller without a token must not learn of it. */
   readonly isBroken: boolean
 }
 
