@@ -110,6 +110,7 @@ async function throughput(store: Store, all: readonly Writer[], how: Rounds): Pr
   for (let n = 0; n <= how.rounds; n += 1) {
     const bare = bareSyncs(how.file, how.roundMs / 3)
     const tps = new Map([1, 8, 64].map((clients) => [clients, pgbench(how.cluster, clients, how.roundMs)]))
+    if (n === 1) execFileSync('psql', ['-q', cluster_url(how.cluster), '-c', 'VACUUM ANALYZE'])
     for (const [index, { sessions, eventsEach, clients }] of WAYS.entries()) {
       const { perSecond, ms, cpuUs } = await appended(store, all.slice(0, sessions), eventsEach, how.roundMs)
       if (n === 0) continue // warms up
@@ -133,6 +134,7 @@ async function throughput(store: Store, all: readonly Writer[], how: Rounds): Pr
   })
 }
 
+const cluster_url = (c: Cluster): string => c.url()
 function bareSyncs(file: string, forMs: number): number {
   const fd = openSync(file, 'a')
   const bytes = Buffer.alloc(300, 0x61)

@@ -3,25 +3,32 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
-import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
+import { Acknowledged, type Committed } from '../src/store/postgres/acknowledged.ts'
 import { appendStatement } from '../src/store/postgres/append-sql.ts'
+import { Parameters } from '../src/store/postgres/parameters.ts'
 import type { Hashed } from '../src/store/postgres/sent-appends.ts'
 import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
 
 /** Appends of one event each, chained. */
-function chain(count: number, epoch = 1): readonly Hashed[] {
+function chain(count: number, epoch = 1, padding = ''): readonly Hashed[] {
   let head = CHAIN_START
   return Array.from({ length: count }, (_, after) => {
-    const event = { seq: after + 1, type: 'text-delta', turnId: SESSION, body: `"${after}"` }
+    const event = { seq: after + 1, type: 'text-delta', turnId: SESSION, body: `"${after}${padding}"` }
     head = chainHash(head, { seq: event.seq, epoch, type: event.type, body: event.body })
     return { append: { sessionId: SESSION, epoch, after, events: [event] }, hashes: [head], head }
   })
 }
 
 /** As the statement that wrote it tells: from the bytes that were sent. */
-const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: appendStatement([hashed]).appendOf })
+function committed(hashed: Hashed): Committed {
+  const { appendOf } = appendStatement([hashed], parameters)
+  return { appends: [hashed], appendOf, bytes: parameters.bytes }
+}
+
+/** All statements use the same memory, as those of one connection do. */
+const parameters = new Parameters()
 
 test('a lost tail is known again, if it is complete and of the owner that the journal has', (t) => {
   const known = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
@@ -56,6 +63,16 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   third.close()
 })
 
+test('of very many commits, the last ones are known exactly, and memory for them is used again', (t) => {
+  const known = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
+  t.after(() => known.close())
+  const appends = chain(150, 1, 'x'.repeat(300_000)) // 45 MB: more than is kept, in pieces that hold three or none whole
+  for (const hashed of appends) known.note(committed(hashed))
+  const after = (lastSeq: number) => ({ lastSeq, hash: appends[lastSeq - 1]?.head ?? '', epoch: 1 })
+  assert.deepEqual(known.tailAfter(SESSION, after(50)), appends.slice(50))
+  assert.equal(known.tailAfter(SESSION, after(10)), undefined, 'it is incomplete')
+})
+
 test('an append of events alone is read back exactly from the bytes that were sent', () => {
   const id = (nr: number): string => `01890000-0000-7000-8000-${String(nr).padStart(12, '0')}`
   const batch = ['', '"plain"', '"ünïcödé 🤸 \\u0000"', `"${'long '.repeat(5_000)}"`].map((body, nr): Hashed => {
@@ -64,15 +81,15 @@ test('an append of events alone is read back exactly from the bytes that were se
     const head = String(nr).repeat(64)
     return { append, hashes: [head], head }
   })
-  const { appendOf } = appendStatement(batch)
-  for (const hashed of batch) assert.deepEqual(appendOf(hashed.append.sessionId), hashed)
-  assert.equal(appendOf(id(9)), undefined)
-  assert.equal(appendOf('no id'), undefined)
+  const { appendOf } = appendStatement(batch, parameters)
+  for (const hashed of batch) assert.deepEqual(appendOf(hashed.append.sessionId, parameters.bytes), hashed)
+  assert.equal(appendOf(id(9), parameters.bytes), undefined)
+  assert.equal(appendOf('no id', parameters.bytes), undefined)
   const twice = batch.map(({ append, head }, nr): Hashed => {
     const more = nr % 2 === 0 ? [] : append.events.map((event) => ({ ...event, seq: event.seq + 1 }))
     const events = [...append.events, ...more]
     return { append: { ...append, events }, hashes: events.map((_, at) => String(at).repeat(64)), head }
   })
-  const of = appendStatement(twice).appendOf
-  for (const hashed of twice) assert.deepEqual(of(hashed.append.sessionId), hashed)
+  const of = appendStatement(twice, parameters).appendOf
+  for (const hashed of twice) assert.deepEqual(of(hashed.append.sessionId, parameters.bytes), hashed)
 })

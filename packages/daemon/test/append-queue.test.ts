@@ -20,7 +20,7 @@ const ids = (batch: readonly Waiting[]): string => batch.map(({ append }) => app
 const many = (count: number): readonly string[] => Array.from({ length: count }, (_, n) => `s${n}`)
 
 test('a few appends travel together, many are divided among the free connections', () => {
-  assert.equal(queueOf(...many(64)).take(2).length, 64)
+  assert.deepEqual([queueOf(...many(32)).take(2).length, queueOf(...many(64)).take(2).length], [32, 32])
   const queue = queueOf(...many(200))
   assert.deepEqual([queue.take(2).length, queue.take(1).length, queue.take(1).length], [100, 100, 0])
   assert.equal(queueOf(...many(3_000)).take(1).length, 1_000)

@@ -11,7 +11,7 @@ import { Rewinds } from '../src/store/postgres/rewind.ts'
 const SESSION = '01890000-0000-7000-8000-000000000001'
 const event = { seq: 8, type: 'tool-call', turnId: SESSION, body: '{}' }
 const noted = { append: { sessionId: SESSION, epoch: 1, after: 7, events: [event] }, hashes: ['h8'], head: 'h8' }
-const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: () => hashed })
+const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: () => hashed, bytes: Buffer.alloc(0) })
 const lost = (): Fault => new Fault('lease_lost', { boundary: 'journal' })
 
 /** The database has these journals, one after the other, each time it is asked; `undefined`: it does not answer. */

@@ -5,27 +5,33 @@
  *
  * I1  Noted after the commit, never before: what is in here was acknowledged.
  * I2  Memory is bounded: the oldest appends are dropped first. An incomplete tail is not used.
+ * I3  What was dropped is not read again: its memory has other bytes by then.
  */
 import { Anchor } from '../anchor.ts'
 import { chainHash } from '../chain.ts'
-import type { Hashed } from './sent-appends.ts'
+import type { Append } from '../store.ts'
+import type { AppendOf } from './append-sql.ts'
 import { times } from './clock.ts'
+import { KeptBytes } from './kept-bytes.ts'
+import type { Hashed } from './sent-appends.ts'
 
 export type JournalEnd = { readonly lastSeq: number; readonly hash: string; readonly epoch: number }
 
 /** `at`: when it was last touched here. */
 type Reached = { readonly id: string; lastSeq: number; hash: string; at: number }
 
-/** What one commit wrote. `appendOf` is kept for as long as the commit counts, `appends` is not. */
+/** What one commit wrote. `appendOf` and a copy of `bytes` are kept for as long as the commit counts, `appends` is not. */
 export type Committed = {
   readonly appends: readonly Hashed[]
-  readonly appendOf: (sessionId: string) => Hashed | undefined
+  readonly appendOf: AppendOf
+  /** What `appendOf` reads; empty if it needs nothing. */
+  readonly bytes: Buffer
 }
 
-type Noted = Pick<Committed, 'appendOf'> & { readonly at: number; readonly chars: number }
+type Noted = Pick<Committed, 'appendOf' | 'bytes'> & { readonly at: number; readonly size: number }
 
 const KEPT_MS = 30_000 // a failover manager waits that long, and nothing is acknowledged meanwhile
-const KEPT_CHARS_MAX = 32 * 1024 * 1024
+const KEPT_BYTES_MAX = 32 * 1024 * 1024
 const HEADS_MS = 3_600_000
 const HEADS_LOOK_MS = 600_000
 
@@ -36,7 +42,8 @@ export class Acknowledged {
   readonly #recent: Noted[] = []
   /** How many at the front of `#recent` do not count any more. */
   #dropped = 0
-  #chars = 0
+  readonly #kept = new KeptBytes()
+  #size = 0
   /** Changed in place: the anchor writes a journal that moves often only as often as it writes at all. */
   readonly #heads = new Map<string, Reached>()
   #lookedAt: number
@@ -50,18 +57,17 @@ export class Acknowledged {
       this.#heads.set(id, { id, lastSeq: seq, hash, at: this.#lookedAt })
   }
 
-  note({ appends, appendOf }: Committed): void {
+  note({ appends, appendOf, bytes }: Committed): void {
     const at = this.#now()
-    let chars = 0
+    let size = bytes.length
     const moved: Reached[] = []
     for (const { append, head } of appends) {
-      chars += ENTRY_CHARS
-      for (const { body } of append.events) chars += body.length
+      if (bytes.length === 0) size += sizeOf(append)
       if (append.events.length > 0)
         moved.push(this.#reached(append.sessionId, append.after + append.events.length, head, at))
     }
-    this.#recent.push({ appendOf, at, chars })
-    this.#chars += chars
+    this.#recent.push({ appendOf, bytes: this.#kept.keep(bytes), at, size })
+    this.#size += size
     this.#anchored(moved)
     this.#dropOld(at)
   }
@@ -119,14 +125,15 @@ export class Acknowledged {
   }
 
   #appendsOf(sessionId: string): readonly Hashed[] {
-    return this.#recent.slice(this.#dropped).flatMap(({ appendOf }) => appendOf(sessionId) ?? [])
+    return this.#recent.slice(this.#dropped).flatMap(({ appendOf, bytes }) => appendOf(sessionId, bytes) ?? [])
   }
 
   #dropOld(now: number): void {
     for (;;) {
       const oldest = this.#recent[this.#dropped]
-      if (oldest === undefined || (now - oldest.at <= KEPT_MS && this.#chars <= KEPT_CHARS_MAX)) break
-      this.#chars -= oldest.chars
+      if (oldest === undefined || (now - oldest.at <= KEPT_MS && this.#size <= KEPT_BYTES_MAX)) break
+      this.#size -= oldest.size
+      this.#kept.dropOldest()
       this.#dropped += 1
     }
     if (this.#dropped > this.#recent.length / 2) {
@@ -139,4 +146,7 @@ export class Acknowledged {
   }
 }
 
-const ENTRY_CHARS = 200
+const ENTRY_BYTES = 200
+
+/** Of what is kept as objects: about. */
+const sizeOf = ({ events }: Append): number => events.reduce((sum, { body }) => sum + body.length, ENTRY_BYTES)

@@ -10,8 +10,8 @@ import { isAlone } from './append-sql.ts'
 
 const SESSIONS_MAX = 1_000
 const CHARS_MAX = 4 * 1024 * 1024
-/** Fewer are not divided among connections: two statements of 32 rows take half as much CPU time again as one of 64. */
-const SESSIONS_TO_DIVIDE = 64
+/** Fewer are not divided among connections: each statement has its own sync, and two of 16 rows take longer than one of 32. */
+const SESSIONS_TO_DIVIDE = 32
 
 export type Waiting = {
   readonly append: Append

@@ -8,7 +8,8 @@ import type { Append, SessionData } from '../store.ts'
 import { bigints, byteas, ints, texts, uuids } from './binary-array.ts'
 import type { PgAnswer, PgValue } from './connection.ts'
 import { faultParts, faultValues } from './fault-rows.ts'
-import { type Hashed, type Plain, readPlain, readSingle, type Single } from './sent-appends.ts'
+import type { Parameters } from './parameters.ts'
+import { type Hashed, readPlain, readSingle } from './sent-appends.ts'
 import { clean } from './values.ts'
 
 /** A row that another transaction holds must not stop everyone: after two seconds the batch is taken apart. */
@@ -18,12 +19,10 @@ const IN_TIME = `t AS (SELECT set_config('lock_timeout', '2s', true))`
 const IN_TIME_ONCE = `(SELECT set_config('lock_timeout', '2s', true)) <> ''`
 
 const EVENTS = `
-e AS (
-  INSERT INTO events (session_id, seq, epoch, type, turn_id, body, hash)
-  SELECT e.session_id, e.seq, h.epoch, e.type, e.turn_id, e.body, e.hash
-  FROM unnest($7::uuid[], $8::int[], $9::text[], $10::uuid[], $11::text[], $12::bytea[])
-    AS e(session_id, seq, type, turn_id, body, hash) JOIN h USING (session_id)
-)`
+INSERT INTO events (session_id, seq, epoch, type, turn_id, body, hash)
+SELECT e.session_id, e.seq, h.epoch, e.type, e.turn_id, e.body, e.hash
+FROM unnest($7::uuid[], $8::int[], $9::text[], $10::uuid[], $11::text[], $12::bytea[])
+  AS e(session_id, seq, type, turn_id, body, hash) JOIN h USING (session_id)`
 
 /** One row: 64 of them take a tenth of an append's time. */
 const WRITTEN = `SELECT coalesce(string_agg(session_id::text, ','), '') AS written FROM h`
@@ -38,8 +37,8 @@ h AS (
   UPDATE heads h SET last_seq = a.after + a.n, head = a.head, bytes = h.bytes + a.bytes FROM a
   WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after
   RETURNING h.session_id, h.epoch
-),${EVENTS}
-${WRITTEN}`
+)
+${EVENTS}`
 
 /**
  * One event each, as nearly all have: each row carries its event, and no list of the written ones is put together. The arrays are taken
@@ -86,7 +85,8 @@ h AS (
   WHERE h.session_id = a.session_id AND h.epoch = a.epoch AND h.last_seq = a.after
     AND NOT EXISTS (SELECT 1 FROM o WHERE o.session_id = a.session_id AND o.id NOT IN (SELECT id FROM k))
   RETURNING h.session_id, h.epoch
-),${EVENTS},
+),
+e AS (${EVENTS}),
 v AS (
   INSERT INTO turns (turn_id, session_id, view, cancel)
   SELECT v.turn_id, v.session_id, v.view, v.cancel
@@ -123,51 +123,49 @@ c AS (
   FROM o JOIN h USING (session_id) WHERE c.id = o.id
 )`
 
-/** `appendOf`: what it writes to a session. Keeps as little as possible in memory. */
+/** What it writes to a session. `bytes`: the statement's own, or a copy. */
+export type AppendOf = (sessionId: string, bytes: Buffer) => Hashed | undefined
+
 export type Statement = {
   readonly text: string
   readonly values: readonly PgValue[]
-  readonly appendOf: (sessionId: string) => Hashed | undefined
+  /** Its answer has no rows, and all its values are in these parameters. */
+  readonly bound?: Parameters
+  readonly appendOf: AppendOf
 }
 
-export function appendStatement(batch: readonly Hashed[]): Statement {
-  if (batch.every(({ append }) => append.events.length === 1 && isPlain(append))) return singleStatement(batch)
-  const events = batch.flatMap(({ append, hashes }) =>
-    append.events.map((event, index) => ({ ...event, sessionId: append.sessionId, hash: hashes[index] ?? '' })),
-  )
+/** The values are in `parameters` until the next statement is made there. */
+export function appendStatement(batch: readonly Hashed[], parameters: Parameters): Statement {
+  parameters.clear()
   const appends = batch.map(({ append }) => append)
-  const plain: Plain = [
-    uuids(appends.map(({ sessionId }) => sessionId)),
-    bigints(appends.map(({ epoch }) => epoch)),
-    ints(appends.map(({ after }) => after)),
-    ints(appends.map((append) => append.events.length)),
-    byteas(batch.map(({ head }) => head)),
-    ints(appends.map(bytesOf)),
-    uuids(events.map(({ sessionId }) => sessionId)),
-    ints(events.map(({ seq }) => seq)),
-    texts(events.map(({ type }) => type)),
-    uuids(events.map(({ turnId }) => turnId)),
-    texts(events.map(({ body }) => body)),
-    byteas(events.map(({ hash }) => hash)),
-  ]
-  if (appends.every(isPlain)) return { text: PLAIN, values: plain, appendOf: (id) => readPlain(plain, id) }
-  const appendOf = foundIn(batch)
-  const full = [...plain, ...more(appends)]
+  const isPlainBatch = appends.every(isPlain)
+  if (isPlainBatch && appends.every(({ events }) => events.length === 1)) {
+    addSingle(parameters, batch)
+    return { text: SINGLE, values: parameters.values, bound: parameters, appendOf: readSingle }
+  }
+  addPlain(parameters, batch)
+  if (isPlainBatch) return { text: PLAIN, values: parameters.values, bound: parameters, appendOf: readPlain }
+  const appendOf: AppendOf = (id) => batch.find(({ append }) => append.sessionId === id)
+  const full = [...parameters.values, ...more(appends)]
   const noted = appends.filter(({ faults }) => faults !== undefined)
   if (noted.length === 0) return { text: `${FULL} ${WRITTEN}`, values: full, appendOf }
   const values = [...full, ...faultValues(noted)]
   return { text: `${FULL}, ${faultParts(full.length + 1)} ${WRITTEN}`, values, appendOf }
 }
 
-/** The sessions whose append was certainly written. `SINGLE` only counts: if one is missing, each has to be looked up. */
+/**
+ * The sessions whose append was certainly written. Without a row there is only a count of events: if one is missing, each session has
+ * to be looked up.
+ */
 export function writtenIn(batch: readonly Hashed[], { rows: [row], count }: PgAnswer): ReadonlySet<string> {
   if (row !== undefined) return new Set(textIn(row, 'written').split(','))
-  return new Set(count === batch.length ? batch.map(({ append }) => append.sessionId) : [])
+  const events = batch.reduce((sum, { append }) => sum + append.events.length, 0)
+  return new Set(count === events ? batch.map(({ append }) => append.sessionId) : [])
 }
 
 /** Deltas only, as most are: no state, no turn, no key. */
-export const isPlain = ({ events, set, data, turns, summary, faults, ...rest }: Append): boolean =>
-  events.length > 0 && [set, data, turns, summary, faults].every((given) => given === undefined) && !isChanged(rest)
+export const isPlain = (append: Append): boolean =>
+  append.events.length > 0 && MORE.every((part) => append[part] === undefined)
 
 /** Its own statement: a taken key or a withdrawn command must not affect others. */
 export const isAlone = ({ key, outcomes = [] }: Append): boolean => key !== undefined || outcomes.length > 0
@@ -184,32 +182,53 @@ export function searchable({
 
 // ---- details ----
 
-function singleStatement(batch: readonly Hashed[]): Statement {
+function addSingle(to: Parameters, batch: readonly Hashed[]): void {
   const appends = batch.map(({ append }) => append)
   const events = appends.flatMap((append) => append.events)
-  const single: Single = [
-    uuids(appends.map(({ sessionId }) => sessionId)),
-    bigints(appends.map(({ epoch }) => epoch)),
-    ints(appends.map(({ after }) => after)),
-    ints(appends.map(bytesOf)),
-    texts(events.map(({ type }) => type)),
-    uuids(events.map(({ turnId }) => turnId)),
-    texts(events.map(({ body }) => body)),
-    byteas(batch.map(({ head }) => head)),
-  ]
-  return { text: SINGLE, values: single, appendOf: (sessionId) => readSingle(single, sessionId) }
+  uuids(to, appends, ({ sessionId }) => sessionId)
+  bigints(to, appends, ({ epoch }) => epoch)
+  ints(to, appends, ({ after }) => after)
+  ints(to, appends, bytesOf)
+  texts(to, events, ({ type }) => type)
+  uuids(to, events, ({ turnId }) => turnId)
+  texts(to, events, ({ body }) => body)
+  byteas(to, batch, ({ head }) => head)
 }
 
-const foundIn =
-  (batch: readonly Hashed[]): Statement['appendOf'] =>
-  (id) =>
-    batch.find(({ append }) => append.sessionId === id)
+function addPlain(to: Parameters, batch: readonly Hashed[]): void {
+  const appends = batch.map(({ append }) => append)
+  const events = batch.flatMap(({ append, hashes }) =>
+    append.events.map((event, index) => ({ ...event, sessionId: append.sessionId, hash: hashes[index] ?? '' })),
+  )
+  uuids(to, appends, ({ sessionId }) => sessionId)
+  bigints(to, appends, ({ epoch }) => epoch)
+  ints(to, appends, ({ after }) => after)
+  ints(to, appends, (append) => append.events.length)
+  byteas(to, batch, ({ head }) => head)
+  ints(to, appends, bytesOf)
+  uuids(to, events, ({ sessionId }) => sessionId)
+  ints(to, events, ({ seq }) => seq)
+  texts(to, events, ({ type }) => type)
+  uuids(to, events, ({ turnId }) => turnId)
+  texts(to, events, ({ body }) => body)
+  byteas(to, events, ({ hash }) => hash)
+}
 
 const bytesOf = ({ events }: Append): number =>
   events.reduce((sum, { body }) => sum + Math.min(body.length + EVENT_BYTES, 2 ** 30), 0)
 
-const isChanged = ({ release, suspect, seen, key, outcomes }: Partial<Append>): boolean =>
-  [release, suspect, seen, key, outcomes].some((given) => given !== undefined)
+const MORE = [
+  'set',
+  'data',
+  'turns',
+  'summary',
+  'faults',
+  'release',
+  'suspect',
+  'seen',
+  'key',
+  'outcomes',
+] as const satisfies (keyof Append)[]
 
 const json = (value: unknown): string => JSON.stringify(value)
 

@@ -4,19 +4,25 @@
  *
  * I1  What does not fit the type is refused with the code that the server would give: one bad value fails its own append only.
  */
+import type { Parameters } from './parameters.ts'
 import { isUuid } from './values.ts'
 
-export const uuids = (values: readonly string[]): Buffer => array(UUID, values.map(uuidBytes), byteCount, writeBytes)
+export const uuids = <R>(to: Parameters, rows: readonly R[], pick: (row: R) => string): void =>
+  fixed(to, UUID, UUID_BYTES, rows, (bytes, at, row) => bytes.set(uuidBytes(pick(row)), at))
 
-/** Hexadecimal here. */
-export const byteas = (values: readonly string[]): Buffer => array(BYTEA, values, hexBytes, writeHex)
-
-export const texts = (values: readonly string[]): Buffer => array(TEXT, values, textBytes, writeText)
-
-export const ints = (values: readonly number[]): Buffer => array(INT4, values, intBytes, writeInt)
+export const ints = <R>(to: Parameters, rows: readonly R[], pick: (row: R) => number): void =>
+  fixed(to, INT4, 4, rows, (bytes, at, row) => writeInt(bytes, intIn(pick(row)), at))
 
 /** Whole numbers that JavaScript can tell apart. */
-export const bigints = (values: readonly number[]): Buffer => array(INT8, values, () => 8, writeBigint)
+export const bigints = <R>(to: Parameters, rows: readonly R[], pick: (row: R) => number): void =>
+  fixed(to, INT8, 8, rows, (bytes, at, row) => writeBigint(bytes, pick(row), at))
+
+export const texts = <R>(to: Parameters, rows: readonly R[], pick: (row: R) => string): void =>
+  varying(to, TEXT, rows, pick, textBytes, (bytes, at, text) => bytes.write(text, at))
+
+/** Hexadecimal here. */
+export const byteas = <R>(to: Parameters, rows: readonly R[], pick: (row: R) => string): void =>
+  varying(to, BYTEA, rows, pick, (hex) => hex.length / 2, writeHex)
 
 // ---- reading one element again ----
 
@@ -53,23 +59,51 @@ const [BYTEA, INT8, INT4, TEXT, UUID] = [17, 20, 23, 25, 2950]
 
 const HEAD_BYTES = 20 // dimensions, whether there are NULLs, the element's type, how many there are, the first index
 
-function array<T>(
+function fixed<R>(
+  to: Parameters,
   type: number,
-  values: readonly T[],
-  bytesOf: (value: T) => number,
-  write: (to: Buffer, value: T, at: number) => void,
-): Buffer {
-  const lengths = values.map(bytesOf)
-  const to = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, HEAD_BYTES))
-  for (const [index, field] of [1, 0, type, values.length, 1].entries()) writeInt(to, field, index * 4)
-  let at = HEAD_BYTES
-  for (const [index, value] of values.entries()) {
-    const length = lengths[index] ?? 0
-    writeInt(to, length, at)
-    write(to, value, at + 4)
-    at += 4 + length
+  size: number,
+  rows: readonly R[],
+  write: (bytes: Buffer, at: number, row: R) => void,
+): void {
+  const { bytes, at: start } = added(to, type, rows.length, rows.length * size)
+  let at = start
+  for (const row of rows) {
+    writeInt(bytes, size, at)
+    write(bytes, at + 4, row)
+    at += 4 + size
   }
-  return to
+}
+
+/** `write` returns how many bytes it has written. */
+function varying<R>(
+  to: Parameters,
+  type: number,
+  rows: readonly R[],
+  pick: (row: R) => string,
+  sizeOf: (value: string) => number,
+  write: (bytes: Buffer, at: number, value: string) => number,
+): void {
+  let size = 0
+  for (const row of rows) size += sizeOf(pick(row))
+  const { bytes, at: start } = added(to, type, rows.length, size)
+  let at = start
+  for (const row of rows) {
+    const written = write(bytes, at + 4, pick(row))
+    writeInt(bytes, written, at)
+    at += 4 + written
+  }
+}
+
+/** Room for an array of so many elements, with its head. `at`: where the first element starts. */
+function added(to: Parameters, type: number, count: number, size: number): { bytes: Buffer; at: number } {
+  const { bytes, at: start } = to.add(HEAD_BYTES + count * 4 + size)
+  let at = start
+  for (const field of [1, 0, type, count, 1]) {
+    writeInt(bytes, field, at)
+    at += 4
+  }
+  return { bytes, at }
 }
 
 /** The same sessions and turns come again and again. */
@@ -86,23 +120,15 @@ function uuidBytes(value: string): Uint8Array {
   return bytes
 }
 
-const byteCount = (bytes: Uint8Array): number => bytes.length
-
-const writeBytes = (to: Buffer, bytes: Uint8Array, at: number): void => to.set(bytes, at)
-
-function intBytes(value: number): number {
+function intIn(value: number): number {
   if ((value | 0) !== value) throw refused('22003', `${value} is no int`)
-  return 4
+  return value
 }
-
-/** I1 */
-const refused = (code: string, message: string): Error => Object.assign(new Error(message), { code })
-
-const hexBytes = (hex: string): number => hex.length / 2
 
 const textBytes = (text: string): number => Buffer.byteLength(text)
 
-const writeText = (to: Buffer, value: string, at: number): void => void to.write(value, at, 'utf8')
+/** I1 */
+const refused = (code: string, message: string): Error => Object.assign(new Error(message), { code })
 
 function writeInt(to: Buffer, value: number, at: number): void {
   to[at] = value >>> 24
@@ -117,9 +143,10 @@ function writeBigint(to: Buffer, value: number, at: number): void {
 }
 
 /** A loop: for so few digits, Node's own decoder takes longer to be called than to decode. */
-function writeHex(to: Buffer, hex: string, at: number): void {
+function writeHex(to: Buffer, at: number, hex: string): number {
   for (let digit = 0, byte = at; digit < hex.length; digit += 2, byte += 1)
     to[byte] = ((DIGITS[hex.charCodeAt(digit)] ?? 0) << 4) | (DIGITS[hex.charCodeAt(digit + 1)] ?? 0)
+  return hex.length / 2
 }
 
 /** The value of each hexadecimal digit, by its character. */

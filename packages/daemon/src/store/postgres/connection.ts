@@ -13,6 +13,8 @@ import { hash } from 'node:crypto'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Row } from '../sqlite-statements.ts'
+import { BoundQuery } from './bound-query.ts'
+import type { Parameters } from './parameters.ts'
 import { isUnreplicated } from './pg-fault.ts'
 
 export type PgValue = string | number | boolean | null | Buffer | readonly (string | number | boolean | null | Buffer)[]
@@ -44,11 +46,14 @@ export class Connection {
     return rows
   }
 
-  /** The same for statements that are sent all the time: the server plans them once. */
-  async queryPlanned(text: string, values: readonly PgValue[]): Promise<PgAnswer> {
+  /**
+   * The same for statements that are sent all the time: the server plans them once. `bound`: the values once more, if the answer has no
+   * rows; after the first time, they are sent as they are.
+   */
+  async queryPlanned(text: string, values: readonly PgValue[], bound?: Parameters): Promise<PgAnswer> {
     const query = { text, values: [...values] }
     try {
-      return await this.#ask({ ...query, name: nameOf(text) })
+      return await this.#ask({ ...query, name: nameOf(text), bound })
     } catch (error) {
       if (!isAboutNames(error)) throw error
       return this.#ask(query) // I4
@@ -79,7 +84,7 @@ export class Connection {
 
   // ---- details, in the order they are used above ----
 
-  async #ask(query: pg.QueryConfig): Promise<PgAnswer> {
+  async #ask(query: Query): Promise<PgAnswer> {
     const open = await this.#opened()
     const answer = open.last.then(() => this.#askNext(open, query))
     open.last = answer.catch(ignore)
@@ -87,14 +92,13 @@ export class Connection {
   }
 
   /** The statement before has its answer. */
-  async #askNext(open: Open, { name, ...query }: pg.QueryConfig): Promise<PgAnswer> {
+  async #askNext(open: Open, query: Query): Promise<PgAnswer> {
     if (open.socket.destroyed) throw new Error('the connection is lost')
     open.isUnreplicated = false
     try {
-      const asked = name !== undefined && open.hasNames ? { ...query, name } : query
-      const { rows, rowCount } = await this.#inTime(open.client.query<Row>(asked))
+      const answer = await this.#inTime(answerTo(open, query))
       if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
-      return { rows, count: rowCount ?? 0 }
+      return answer
     } catch (error) {
       if (isAboutNames(error)) open.hasNames = false
       if (!isAnswer(error)) this.#drop(open)
@@ -120,7 +124,14 @@ export class Connection {
       keepAlive: true,
       types: { getTypeParser: parserOf },
     })
-    const open: Open = { client, socket, isUnreplicated: false, hasNames: true, last: Promise.resolve() }
+    const open: Open = {
+      client,
+      socket,
+      isUnreplicated: false,
+      hasNames: true,
+      planned: new Set(),
+      last: Promise.resolve(),
+    }
     client.on('error', () => this.#drop(open)) // I1
     client.on('end', () => this.#drop(open))
     client.on('notice', (notice) => {
@@ -166,9 +177,37 @@ type Open = {
   readonly socket: Socket
   isUnreplicated: boolean
   hasNames: boolean
+  /** The names of statements that have run. */
+  readonly planned: Set<string>
   /** Until the last statement that was sent, or waits, has its answer. */
   last: Promise<unknown>
 }
+
+type Query = {
+  readonly text: string
+  values: PgValue[]
+  readonly name?: string
+  readonly bound?: Parameters | undefined
+}
+
+async function answerTo({ client, hasNames, planned }: Open, { name, bound, ...query }: Query): Promise<PgAnswer> {
+  if (name === undefined || !hasNames) return answerIn(await client.query<Row>(query))
+  if (bound !== undefined && planned.has(name)) return { rows: [], count: await countOf(client, bound.message(name)) }
+  const answer = answerIn(await client.query<Row>({ ...query, name }))
+  planned.add(name)
+  return answer
+}
+
+const answerIn = ({ rows, rowCount }: pg.QueryResult<Row>): PgAnswer => ({ rows, count: rowCount ?? 0 })
+
+const countOf = (client: pg.Client, message: Buffer): Promise<number> =>
+  new Promise((resolve, reject) => {
+    client.query(
+      new BoundQuery(message, (error, count) => (error === undefined ? resolve(count) : reject(asError(error)))),
+    )
+  })
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
 const GOODBYE_MS = 500
 

@@ -19,9 +19,10 @@ import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
 import type { Committed, JournalEnd } from './acknowledged.ts'
 import { AppendQueue, type Waiting } from './append-queue.ts'
-import { appendStatement, writtenIn } from './append-sql.ts'
-import type { Hashed } from './sent-appends.ts'
+import { type AppendOf, appendStatement, writtenIn } from './append-sql.ts'
 import type { Connection } from './connection.ts'
+import { Parameters } from './parameters.ts'
+import type { Hashed } from './sent-appends.ts'
 import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
 import { lost, missedAppends, type Verdict } from './missed-append.ts'
@@ -43,6 +44,9 @@ export type GroupAppendParts = {
   readonly pause?: (ms: number) => Promise<unknown>
 }
 
+/** A connection, and the memory for the values of the statement under way on it. */
+type Lane = { readonly connection: Connection; readonly parameters: Parameters }
+
 /** How far a journal reaches, as far as this process has written or claimed it. */
 type End = { readonly epoch: number; readonly lastSeq: number; readonly hash: string }
 
@@ -50,14 +54,14 @@ export class GroupAppend {
   readonly #parts: GroupAppendParts
   readonly #queue = new AppendQueue()
   readonly #ends = new Map<string, End>()
-  /** Connections without a batch. */
-  readonly #free: Connection[]
+  /** Those without a batch. */
+  readonly #free: Lane[]
   #isGathering = false
   #isClosed = false
 
   constructor(parts: GroupAppendParts) {
     this.#parts = parts
-    this.#free = [...parts.connections]
+    this.#free = parts.connections.map((connection) => ({ connection, parameters: new Parameters() }))
   }
 
   append(append: Append): Promise<void> {
@@ -99,40 +103,42 @@ export class GroupAppend {
 
   #start(): void {
     for (;;) {
-      const connection = this.#free.at(-1)
-      const batch = connection === undefined ? [] : this.#queue.take(this.#free.length)
-      if (connection === undefined || batch.length === 0) return
+      const lane = this.#free.at(-1)
+      const batch = lane === undefined ? [] : this.#queue.take(this.#free.length)
+      if (lane === undefined || batch.length === 0) return
       this.#free.pop()
-      void this.#write(batch, connection)
+      void this.#write(batch, lane)
     }
   }
 
-  async #write(batch: readonly Waiting[], connection: Connection): Promise<void> {
-    await this.#commit(batch, connection)
+  async #write(batch: readonly Waiting[], lane: Lane): Promise<void> {
+    await this.#commit(batch, lane)
     this.#queue.done(batch)
-    this.#free.push(connection)
+    this.#free.push(lane)
     this.#gather()
   }
 
-  async #commit(batch: readonly Waiting[], connection: Connection): Promise<void> {
+  async #commit(batch: readonly Waiting[], lane: Lane): Promise<void> {
+    const { connection, parameters } = lane
     const { pause = sleep } = this.#parts
     const from = performance.now()
     for (let attempt = 0; ; attempt += 1) {
       if (this.#isClosed) return refuse(batch, closed())
       try {
         const hashed = await this.#hashed(batch, connection)
-        const { text, values, appendOf } = appendStatement(hashed)
-        const answer = await connection.queryPlanned(text, values)
+        const { text, values, bound, appendOf } = appendStatement(hashed, parameters)
+        const answer = await connection.queryPlanned(text, values, bound)
         const missing = await this.#settle(batch, hashed, connection, writtenIn(hashed, answer))
         if (missing === 'again') continue
-        this.#parts.onCommit(committed(hashed, appendOf, missing), performance.now() - from)
+        const bytes = bound?.bytes ?? NOTHING
+        this.#parts.onCommit({ ...committed(hashed, appendOf, missing), bytes }, performance.now() - from)
         return
       } catch (error) {
         const trouble = troubleOf(error)
         if (trouble === 'connection' && attempt >= BREAKS_MAX) return this.#putBack(batch)
         if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
         else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
-        else return this.#apart(batch, connection, error)
+        else return this.#apart(batch, lane, error)
       }
     }
   }
@@ -144,11 +150,11 @@ export class GroupAppend {
   }
 
   /** I4 */
-  async #apart(batch: readonly Waiting[], connection: Connection, error: unknown): Promise<void> {
+  async #apart(batch: readonly Waiting[], lane: Lane, error: unknown): Promise<void> {
     const [only, ...others] = batch
     if (only === undefined) return
     if (others.length > 0) {
-      for (const waiting of batch) await this.#commit([waiting], connection)
+      for (const waiting of batch) await this.#commit([waiting], lane)
       return
     }
     if (sqlState(error) === LOCK_TIMEOUT) return this.#queue.putBack(only)
@@ -252,13 +258,15 @@ FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (se
 
 function committed(
   hashed: readonly Hashed[],
-  appendOf: Committed['appendOf'],
+  appendOf: AppendOf,
   missing: ReadonlySet<string>,
-): Committed {
+): Pick<Committed, 'appends' | 'appendOf'> {
   if (missing.size === 0) return { appends: hashed, appendOf }
   const appends = hashed.filter(({ append }) => !missing.has(append.sessionId))
-  return { appends, appendOf: (sessionId) => (missing.has(sessionId) ? undefined : appendOf(sessionId)) }
+  return { appends, appendOf: (id, bytes) => (missing.has(id) ? undefined : appendOf(id, bytes)) }
 }
+
+const NOTHING = Buffer.alloc(0)
 
 const sessionIdIn = (row: Row): string => textIn(row, 'session_id')
 

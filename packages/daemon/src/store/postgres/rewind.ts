@@ -14,6 +14,7 @@ import type { Acknowledged, JournalEnd } from './acknowledged.ts'
 import { appendStatement, writtenIn } from './append-sql.ts'
 import { times } from './clock.ts'
 import type { Connection } from './connection.ts'
+import { Parameters } from './parameters.ts'
 import type { Pool } from './pool.ts'
 
 export type RewindParts = {
@@ -77,7 +78,7 @@ export class Rewinds {
     const tail = acknowledged.tailAfter(sessionId, end)
     if (tail === undefined) return 'gone'
     for (const hashed of tail) {
-      const { text, values } = appendStatement([hashed])
+      const { text, values } = appendStatement([hashed], new Parameters())
       const answer = await connection.queryPlanned(text, values)
       if (hashed.append.events.length > 0 && !writtenIn([hashed], answer).has(sessionId)) return 'gone'
     }

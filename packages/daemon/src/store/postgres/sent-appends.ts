@@ -4,17 +4,15 @@
  */
 import { bigintAt, hexAt, indexOfUuid, intAt, textAt, uuidAt } from './binary-array.ts'
 import type { Append } from '../store.ts'
+import { valuesIn } from './parameters.ts'
 
 /** An append with the hash that its session's journal has afterwards, and those of its events. */
 export type Hashed = { readonly append: Append; readonly hashes: readonly string[]; readonly head: string }
 
-/** The values of a statement for one event each, in their order. */
-export type Single = readonly [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]
-
-export function readSingle(
-  [ids, epochs, afters, , types, turnIds, bodies, heads]: Single,
-  sessionId: string,
-): Hashed | undefined {
+/** From the values of a statement for one event each, in their order. */
+export function readSingle(sessionId: string, bytes: Buffer): Hashed | undefined {
+  const [ids = NONE, epochs = NONE, afters = NONE, , types = NONE, turnIds = NONE, bodies = NONE, heads = NONE] =
+    valuesIn(bytes)
   const index = indexOfUuid(ids, sessionId)
   if (index === undefined) return undefined
   const after = intAt(afters, index)
@@ -28,13 +26,10 @@ export function readSingle(
   return { append: { sessionId, epoch: bigintAt(epochs, index), after, events: [event] }, hashes: [head], head }
 }
 
-/** The values of a statement for any number of events each, in their order. */
-export type Plain = readonly [...Single, Buffer, Buffer, Buffer, Buffer]
-
-export function readPlain(
-  [ids, epochs, afters, counts, heads, , , seqs, types, turnIds, bodies, hashes]: Plain,
-  sessionId: string,
-): Hashed | undefined {
+/** From the values of a statement for any number of events each, in their order. */
+export function readPlain(sessionId: string, bytes: Buffer): Hashed | undefined {
+  const [ids = NONE, epochs = NONE, afters = NONE, counts = NONE, heads = NONE, , , ...ofEvents] = valuesIn(bytes)
+  const [seqs = NONE, types = NONE, turnIds = NONE, bodies = NONE, hashes = NONE] = ofEvents
   const index = indexOfUuid(ids, sessionId)
   if (index === undefined) return undefined
   let first = 0
@@ -49,3 +44,7 @@ export function readPlain(
   const append = { sessionId, epoch: bigintAt(epochs, index), after: intAt(afters, index), events }
   return { append, hashes: rows.map((row) => hexAt(hashes, row)), head: hexAt(heads, index) }
 }
+
+// ---- details ----
+
+const NONE = Buffer.alloc(0)
