@@ -17,6 +17,8 @@ const WAYS = [
   { sessions: 500, eventsEach: 4, clients: 64 },
 ]
 
+const AT_64 = 2
+
 export type Way = (typeof WAYS)[number]
 
 /** Medians over the rounds. `ofBare` and `ofPgbench` compare within a round. */
@@ -24,6 +26,8 @@ export type Throughput = Way & Sample & { readonly ofBare: number; readonly ofPg
 
 export type StoreNumbers = {
   readonly rows: readonly Throughput[]
+  /** 64 clients with the protocol that pgbench uses by default, and 64 sessions against them. */
+  readonly unprepared: { readonly tps: number; readonly ratio: number }
   readonly sessions: number
   readonly releaseMs: number
   readonly claimMs: number
@@ -41,8 +45,8 @@ export async function measureStore(
   const store = await openPostgresStore({ url: cluster.url(), folder: join(folder, 'a'), name: 'a', version: '0' })
   try {
     const all = await Promise.all(Array.from({ length: 500 }, () => newSession(store)))
-    const rows = await throughput(store, all, { ...options, cluster, file: join(folder, 'bare') })
-    return { rows, sessions: all.length, ...(await handOver(store, all)) }
+    const measured = await throughput(store, all, { ...options, cluster, folder })
+    return { ...measured, sessions: all.length, ...(await handOver(store, all)) }
   } finally {
     await store.close()
   }
@@ -82,17 +86,19 @@ const serverOf = ({ port }: Cluster): readonly string[] => [
   'postgres',
 ]
 
-const WAL_FILES = 240 // what all rounds write
+const WAL_FILES = 300 // what all rounds write
 
 /** A new server fills each WAL file with zeros before it uses it; one that has run for a while uses old ones again. */
 function fillWal(pgbench: string, cluster: Cluster, folder: string): void {
-  const script = join(folder, 'wal.sql')
-  const run = (sql: string, times: number): void => {
-    writeFileSync(script, sql)
-    execFileSync(pgbench, ['-n', '-f', script, '-t', String(times), ...serverOf(cluster)], { stdio: 'ignore' })
-  }
-  run("SELECT pg_logical_emit_message(false, 'bench', 'x');\nSELECT pg_switch_wal();\n", WAL_FILES)
-  run('CHECKPOINT;\n', 1)
+  const emit = "SELECT pg_logical_emit_message(false, 'bench', 'x');\nSELECT pg_switch_wal();\n"
+  runScript(pgbench, cluster, folder, emit, WAL_FILES)
+  runScript(pgbench, cluster, folder, 'CHECKPOINT;\n', 1)
+}
+
+function runScript(pgbench: string, cluster: Cluster, folder: string, sql: string, times: number): void {
+  const script = join(folder, 'script.sql')
+  writeFileSync(script, sql)
+  execFileSync(pgbench, ['-n', '-f', script, '-t', String(times), ...serverOf(cluster)], { stdio: 'ignore' })
 }
 
 async function newSession(store: Store): Promise<Writer> {
@@ -103,22 +109,29 @@ async function newSession(store: Store): Promise<Writer> {
   return { id, epoch: typeof row === 'object' ? row.epoch : 0, seq: 0 }
 }
 
-type Rounds = { readonly rounds: number; readonly roundMs: number; readonly cluster: Cluster; readonly file: string }
+type Rounds = { readonly rounds: number; readonly roundMs: number; readonly cluster: Cluster; readonly folder: string }
 
-async function throughput(store: Store, all: readonly Writer[], how: Rounds): Promise<readonly Throughput[]> {
+async function throughput(
+  store: Store,
+  all: readonly Writer[],
+  { rounds, roundMs, cluster, folder }: Rounds,
+): Promise<Pick<StoreNumbers, 'rows' | 'unprepared'>> {
   const samples = WAYS.map((): Sample[] => [])
-  for (let n = 0; n <= how.rounds; n += 1) {
-    const bare = bareSyncs(how.file, how.roundMs / 3)
-    const tps = new Map([1, 8, 64].map((clients) => [clients, pgbench(how.cluster, clients, how.roundMs)]))
-    if (n === 1) execFileSync('psql', ['-q', cluster_url(how.cluster), '-c', 'VACUUM ANALYZE'])
+  const unprepared: number[] = []
+  for (let n = 0; n <= rounds; n += 1) {
+    const bare = bareSyncs(join(folder, 'bare'), roundMs / 3)
+    const tps = new Map([1, 8, 64].map((clients) => [clients, pgbench(cluster, clients, roundMs, PREPARED)]))
+    if (n > 0) unprepared.push(pgbench(cluster, 64, roundMs))
     for (const [index, { sessions, eventsEach, clients }] of WAYS.entries()) {
-      const { perSecond, ms, cpuUs } = await appended(store, all.slice(0, sessions), eventsEach, how.roundMs)
+      const { perSecond, ms, cpuUs } = await appended(store, all.slice(0, sessions), eventsEach, roundMs)
       if (n === 0) continue // warms up
       const [p50, p99] = [quantile(ms, 0.5), quantile(ms, 0.99)]
       samples[index]?.push({ perSecond, bare, tps: tps.get(clients) ?? Number.NaN, p50, p99, cpuUs })
     }
+    // As `pgbench -i` did for its own tables. Without statistics, each append would read all heads.
+    if (n === 0 && pgbenchFile !== undefined) runScript(pgbenchFile, cluster, folder, 'VACUUM ANALYZE;\n', 1)
   }
-  return WAYS.map((way, index) => {
+  const rows = WAYS.map((way, index) => {
     const median = (pick: (sample: Sample) => number): number => quantile((samples[index] ?? []).map(pick), 0.5)
     return {
       ...way,
@@ -132,9 +145,10 @@ async function throughput(store: Store, all: readonly Writer[], how: Rounds): Pr
       ofPgbench: median((s) => s.perSecond / s.tps),
     }
   })
+  const ratios = (samples[AT_64] ?? []).map(({ perSecond }, nr) => perSecond / (unprepared[nr] ?? Number.NaN))
+  return { rows, unprepared: { tps: quantile(unprepared, 0.5), ratio: quantile(ratios, 0.5) } }
 }
 
-const cluster_url = (c: Cluster): string => c.url()
 function bareSyncs(file: string, forMs: number): number {
   const fd = openSync(file, 'a')
   const bytes = Buffer.alloc(300, 0x61)
@@ -148,10 +162,12 @@ function bareSyncs(file: string, forMs: number): number {
   return (count * 1_000) / (performance.now() - from)
 }
 
-function pgbench(cluster: Cluster, clients: number, forMs: number): number {
+const PREPARED = ['-M', 'prepared']
+
+function pgbench(cluster: Cluster, clients: number, forMs: number, more: readonly string[] = []): number {
   if (pgbenchFile === undefined) return Number.NaN
   const seconds = String(Math.max(Math.round(forMs / 1_000), 1))
-  const how = ['-N', '-n', '-M', 'prepared', '-c', String(clients), '-j', '2', '-T', seconds]
+  const how = ['-N', '-n', ...more, '-c', String(clients), '-j', '2', '-T', seconds]
   const said = execFileSync(pgbenchFile, [...how, ...serverOf(cluster)], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
