@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { z } from 'zod'
 import { body, integer } from '../src/fields.ts'
+import type { HttpServerLimits } from '../src/node/http-server.ts'
 import { bearerToken, bodyChunks, createService, readJson, type Route, SseResponse } from '../src/node/index.ts'
 
 const thing = body({ count: integer(1, 10), note: z.string().optional() })
@@ -300,9 +302,32 @@ test('a client that is slow with headers, a small body or inside a large body ge
     said(`POST /things/1 ${head}\r\n\r\n{"count": 1 }`),
   ])
   assert.match(headers, /^HTTP\/1.1 408 /)
-  for (const text of [json, large])
-    assert.match(text, /^HTTP\/1.1 400 [^]*the rest of the body did not arrive within 0.1 s/)
+  for (const answer of [json, large])
+    assert.match(answer, /^HTTP\/1.1 400 [^]*the rest of the body did not arrive within 0.1 s/)
   assert.match(whole, /^HTTP\/1.1 201 /)
+})
+
+test('a connection on which nothing was sent is no slow request: it may still send one, and is closed without an answer', async (t) => {
+  const opened = async (limits: Partial<HttpServerLimits>): Promise<readonly [Socket, Socket]> => {
+    const service = createService({
+      boundary: 'daemon',
+      authorize: () => {},
+      limits: { headersMs: 100, ...limits },
+      routes,
+    })
+    const { port } = await service.listen(0)
+    t.after(() => service.close({ graceMs: 100 }))
+    const [silent, slow] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')]
+    await Promise.all([once(silent, 'connect'), once(slow, 'connect')])
+    slow.write('GET /open HTTP/1.1\r\n')
+    return [silent, slow]
+  }
+  const [late, slow] = await opened({})
+  assert.match(await text(slow), /^HTTP\/1.1 408 /) // the time of the other one is over, too: it is as old
+  late.write('GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+  assert.match(await text(late), /^HTTP\/1.1 200 /)
+  const [silent] = await opened({ idleMs: 100 })
+  assert.equal(await text(silent), '')
 })
 
 test('an event stream is readable and ends', async () => {

@@ -4,6 +4,8 @@
  *
  * I1  Everything has a limit: header size, header time, request time, idle time, connections, and the shutdown itself.
  * I2  A request that Node cannot parse still gets an answer in the service's own format, with a request id.
+ * I3  A connection on which nothing was ever sent is idle, not slow, and gets no answer. Node's fetch opens one whenever a stream is
+ *     aborted, and would take an early 408 for the answer to its next request.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -94,7 +96,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  server.on('clientError', (error, socket) => refuseUnreadable(error, socket, worded))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (isSilent(error, socket)) closeIdle(socket, limits.idleMs)
+    else refuseUnreadable(error, socket, worded)
+  })
   return {
     listen: (port, host = '127.0.0.1') => listen(server, port, host),
     close: (closing) => close(server, sockets, closing),
@@ -120,6 +125,18 @@ function drain(req: IncomingMessage, bytesMax: number): void {
   })
   req.on('error', () => req.destroy())
   req.resume()
+}
+
+/** I3 */
+const isSilent = ({ code }: NodeJS.ErrnoException, socket: Duplex): boolean =>
+  code === 'ERR_HTTP_REQUEST_TIMEOUT' && 'bytesRead' in socket && socket.bytesRead === 0
+
+/** Unless a request has come by then: from there on, Node bounds the connection again. */
+function closeIdle(socket: Duplex, idleMs: number): void {
+  const isOver = setTimeout(() => {
+    if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy()
+  }, idleMs).unref()
+  socket.once('close', () => clearTimeout(isOver))
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [status: number, title: string]>> = {
