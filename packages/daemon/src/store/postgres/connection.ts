@@ -47,8 +47,8 @@ export class Connection {
   }
 
   /**
-   * The same for statements that are sent all the time: the server plans them once. `bound`: the values once more, if the answer has no
-   * rows; after the first time, they are sent as they are.
+   * The same for statements that are sent all the time: the server plans them once. `bound` has the same values, for a statement that
+   * returns no rows: from its second run on, they are sent without a copy.
    */
   async queryPlanned(text: string, values: readonly PgValue[], bound?: Parameters): Promise<PgAnswer> {
     const query = { text, values: [...values] }

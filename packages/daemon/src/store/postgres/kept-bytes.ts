@@ -1,6 +1,6 @@
 /**
- * Copies of bytes, kept for a while in a few large pieces of memory that are used again. What was kept first is dropped first. Thousands
- * of small copies a second would be work for the garbage collector.
+ * Copies of bytes, in a few large pieces of memory that are used again and again: thousands of small buffers a second would be work for
+ * the garbage collector. Copies are dropped in the order in which they were made.
  */
 export class KeptBytes {
   /** Oldest first. */

@@ -1,8 +1,8 @@
 /**
- * The values of one statement in PostgreSQL's binary format, as its Bind message has them: one after another, each behind its length.
- * The memory is used again for the next statement. Fresh memory for each would keep the garbage collector busy for a tenth of the time.
+ * The values of one statement in PostgreSQL's binary format, laid out as in a Bind message: one after another, each behind its length.
+ * The next statement uses the same memory. With fresh memory for each statement, garbage collection took a tenth of the time.
  *
- * I1  There is room for the head of the message before the first value, so the message is sent from here as it is.
+ * I1  There is room for the head of the message before the first value, so the message is sent from here without a copy.
  */
 export class Parameters {
   #bytes = Buffer.allocUnsafeSlow(BYTES_MIN)
@@ -16,7 +16,7 @@ export class Parameters {
     this.#count = 0
   }
 
-  /** Room for a value of that many bytes: where it starts. */
+  /** Adds a value of that many bytes, to be filled in from `at` on. */
   add(length: number): { readonly bytes: Buffer; readonly at: number } {
     this.#room(4 + length)
     const at = this.#bytes.writeInt32BE(length, this.#end)
@@ -34,7 +34,7 @@ export class Parameters {
     return valuesIn(this.bytes)
   }
 
-  /** I1: runs the prepared statement of that name, and asks for its count only. */
+  /** I1: a message that runs the prepared statement of that name. The answer has a count and no rows. */
   message(name: string): Buffer {
     this.#room(TAIL.length)
     const length = BIND_BYTES + name.length
@@ -78,7 +78,7 @@ const BYTES_MIN = 64 * 1024
 const BYTES_KEPT_MAX = 1024 * 1024
 const HEAD_BYTES = 128 // names have 63 characters at most
 
-/** Of the head of a Bind message without the name: `B`, length, portal, the name's end, two for the formats, the number of values. */
+/** The head of a Bind message without the name: `B`, length, portal, end of the name, format (twice two bytes), number of values. */
 const BIND_BYTES = 1 + 4 + 1 + 1 + 2 + 2 + 2
 
 /** The end of Bind (no format for results), Execute without a limit, and Sync. */
