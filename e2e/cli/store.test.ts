@@ -22,12 +22,25 @@ test('breakfall store moves a finished session to PostgreSQL, and "up --store" s
     assert.equal(exported.code, 0, exported.stderr)
     assert.equal(statSync(file).mode & 0o077, 0)
     const events = exported.json.at(-1)?.['events']
+    const again = await place.run(['store', 'export', file])
+    assert.deepEqual([again.code, again.stderr.includes('the file exists already')], [2, true])
     const store = ['--store', database.url]
+    for (const [name, why] of [
+      ['nofile', /Cannot read .*nofile: there is no such file/],
+      ['.', /it is a folder/],
+    ] as const) {
+      const refused = await place.run(['store', 'import', join(place.home, name), ...store])
+      assert.equal(refused.code, 2)
+      assert.match(refused.stderr, why)
+    }
     assert.equal((await place.run(['store', 'import', file, ...store])).code, 0)
     const checked = await place.run(['store', 'check', ...store, '--json'])
     assert.deepEqual([checked.code, checked.json.at(-1)?.['events'], events], [0, 2, 2])
     assert.equal((await place.run(['store', 'migrate'])).code, 2, 'a database has to be named')
     assert.equal((await place.run(['store', 'mend', ...store])).code, 2)
+    const fleet = await place.run(['fleet', '--script', '1s', ...store])
+    assert.equal(fleet.code, 2)
+    assert.match(fleet.stderr, /has tables of Breakfall already\. Nothing was started/)
     const up = place.start(['up', ...store, '--name', 'here', '--lease-ms', '2000', '--port', '0', '--json'])
     const listening = await up.listening()
     assert.equal(listening['name'], 'here')

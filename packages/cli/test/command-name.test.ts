@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { buildProgram } from '../src/command-line/tree.ts'
+import { COMMANDS } from '../src/command-line/command-names.ts'
 import { asTyped, commandName } from '../src/process/command-name.ts'
 
 const at = (cwd: string) => ({ env: {}, cwd, checkout: '/src/break fall' })
@@ -26,7 +28,17 @@ test('only the name of a command is replaced, not a path, a sentence or another 
     'breakfall: no such file',
     'Breakfall will retry',
     'io.breakfall show',
+    'PostgreSQL does not let the user breakfall in.',
+    'createdb -h db -U breakfall fleet',
   ])
     assert.equal(typed(text), text)
   assert.equal(asTyped('breakfall run', 'breakfall'), 'breakfall run')
+})
+
+test('every command is known by its name', () => {
+  const { commands } = buildProgram(() => undefined)
+  assert.deepEqual(
+    commands.map((command) => command.name()).filter((name) => !COMMANDS.includes(name)),
+    [],
+  )
 })

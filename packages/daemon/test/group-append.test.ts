@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { isFault } from '@breakfall/faults'
+import pg from 'pg'
+import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 import { Connection, type PgValue } from '../src/store/postgres/connection.ts'
 import { GroupAppend } from '../src/store/postgres/group-append.ts'
 
@@ -28,9 +30,9 @@ class Scripted extends Connection {
   }
 }
 
-function group(t: TestContext, fail: (ids: readonly string[]) => void): GroupAppend {
+function group(t: TestContext, fail: Scripted | ((ids: readonly string[]) => void)): GroupAppend {
   const made = new GroupAppend({
-    connections: [new Scripted(fail)],
+    connections: [fail instanceof Scripted ? fail : new Scripted(fail)],
     barrier: () => Promise.resolve(),
     restore: () => Promise.resolve('complete'),
     gone: () => assert.fail('nothing is gone'),
@@ -82,3 +84,25 @@ test('a mistake in our own code fails that append at once', async (t) => {
   assert.equal(right?.status, 'fulfilled')
   assert.ok(wrong?.status === 'rejected' && isFault(wrong.reason) && wrong.reason.category === 'other')
 })
+
+test('an append that fails after an attempt whose outcome is unknown is refused only if the journal does not have it', async (t) => {
+  const hash = chainHash(CHAIN_START, { seq: 1, epoch: 1, type: 'text-delta', body: '{}' })
+  const landed = { session_id: A, epoch: 1, last_seq: 1, head: hash, hash, command: null, outcome: null }
+  for (const [row, outcome] of [
+    [landed, 'written'],
+    [{ ...landed, last_seq: 0, head: CHAIN_START, hash: null }, 'journal_full'],
+  ] as const) {
+    const errors = [new Error('Connection terminated unexpectedly'), databaseError('53100')]
+    const connection = new Scripted(() => {
+      const error = errors.shift()
+      assert.ok(error !== undefined, 'it was sent once more')
+      throw error
+    })
+    connection.query = () => Promise.resolve([row])
+    const appended = group(t, connection).append(append(A))
+    assert.equal(await appended.then(() => 'written', categoryOf), outcome)
+  }
+})
+
+const databaseError = (code: string): Error => Object.assign(new pg.DatabaseError('x', 1, 'error'), { code })
+const categoryOf = (error: unknown): unknown => (isFault(error) ? error.category : error)

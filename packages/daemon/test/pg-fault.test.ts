@@ -21,6 +21,13 @@ test('a user that is not let in is a wrong setting', () => {
   assert.match(fault.error, /does not let the user me in\. Nothing was started/)
 })
 
+test('a password that is missing is a wrong setting', () => {
+  const said = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
+  const fault = openingFault(said, URL_GIVEN)
+  assert.equal(exitCodeOf(fault.report), EXIT_CODES.usage)
+  assert.match(fault.error, /asks for a password\. Nothing was started\. .*PGPASSWORD/)
+})
+
 test('a command whose database is away says that it did nothing, and a daemon that it did not start', () => {
   const away = failed('ECONNREFUSED')
   const command = openingFault(away, URL_GIVEN, 'Nothing was migrated.')

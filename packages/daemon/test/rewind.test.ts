@@ -4,14 +4,20 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import { tempFolder } from '../../../test/kit/folder.ts'
+import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
+import { Connection } from '../src/store/postgres/connection.ts'
 import type { Hashed } from '../src/store/postgres/sent-appends.ts'
 import { Rewinds } from '../src/store/postgres/rewind.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
 const event = { seq: 8, type: 'tool-call', turnId: SESSION, body: '{}' }
 const noted = { append: { sessionId: SESSION, epoch: 1, after: 7, events: [event] }, hashes: ['h8'], head: 'h8' }
-const committed = (hashed: Hashed) => ({ appends: [hashed], appendOf: () => hashed, bytes: Buffer.alloc(0) })
+const committed = (hashed: Hashed) => ({
+  appends: [hashed],
+  appendOf: (id: string) => (id === hashed.append.sessionId ? hashed : undefined),
+  bytes: Buffer.alloc(0),
+})
 const lost = (): Fault => new Fault('lease_lost', { boundary: 'journal' })
 
 /** The database has these journals, one after the other, each time it is asked; `undefined`: it does not answer. */
@@ -80,4 +86,21 @@ test('if the database does not answer, it is compared at the next renewal, and n
   await new Promise(setImmediate)
   assert.equal(rewinds.claimEra, 2)
   assert.deepEqual(setAside, [])
+})
+
+test('a missing event that the given-up first attempt restores meanwhile is restored, not gone', async (t) => {
+  const id = '01890000-0000-7000-8000-000000000002'
+  const append = { ...noted.append, sessionId: id, after: 0, events: [{ ...event, seq: 1 }] }
+  const head = chainHash(CHAIN_START, { seq: 1, epoch: 1, type: event.type, body: event.body })
+  for (const [hash, restored] of [
+    [head, 'restored'],
+    ['another', 'gone'],
+  ]) {
+    const { rewinds, acknowledged } = rig(t, [])
+    acknowledged.note(committed({ append, hashes: [head], head }))
+    const connection = new Connection({ url: 'postgres://127.0.0.1:1', waitMs: 1 })
+    connection.queryPlanned = () => Promise.resolve({ rows: [], count: 0 }) // it waited for the row, and then nothing was left to do
+    connection.query = () => Promise.resolve([{ session_id: id, epoch: 1, last_seq: 1, head: hash, hash }])
+    assert.equal(await rewinds.restore(connection, id, { lastSeq: 0, epoch: 1, hash: CHAIN_START }), restored)
+  }
 })

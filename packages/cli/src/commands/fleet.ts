@@ -36,10 +36,15 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
   if (out.json) out.data({ event: 'listening', url: fleet.url, pid: process.pid, members: fleet.pids })
   const showConsole = (browse?: typeof config.childEnv): Promise<void> => openConsole(fleet.client, { out, browse })
   await showConsole()
-  const drawing = out.json ? NOT_DRAWN : startDrawing(fleet, out)
+  const isDrawn = !out.json && out.isTerminal
+  const drawing = isDrawn ? startDrawing(fleet, out) : NOT_DRAWN
+  const tell = (text: string): void => {
+    fleet.note(text)
+    if (!isDrawn && !out.json) out.line(text)
+  }
   const act = async (action: FleetAction): Promise<void> => {
     if (out.json) out.data({ event: 'action', action: nameOf(action) })
-    else fleet.note(nameOf(action))
+    else tell(nameOf(action))
     if (action.do === 'open-console') return drawing.above(() => showConsole(config.childEnv))
     await fleet.act(action)
   }
@@ -47,7 +52,7 @@ export async function fleetCommand({ out, config }: Context, options: FleetOptio
     const over = new AbortController()
     void stopped.then(() => over.abort())
     await Promise.race([stopped, script === undefined ? pressed(act, fleet) : played(script, act, over.signal)])
-    fleet.note('repairing everything and waiting for the turns to end; Ctrl-C exits at once')
+    tell('repairing everything and waiting for the turns to end; Ctrl-C exits at once')
     const checked = await fleet.end()
     const isGood = isKept(checked)
     await drawing.stop()
@@ -99,18 +104,12 @@ type Drawing = {
 
 const NOT_DRAWN: Drawing = { stop: () => Promise.resolve(), above: (print) => print() }
 
-/** Redraws the table in place on a terminal; elsewhere prints what changes in its note. */
+/** Redraws the table in place. */
 function startDrawing(fleet: LocalFleet, out: Output): Drawing {
   let drawn = 0
   let isOver = false
-  let last = ''
   const draw = async (): Promise<void> => {
     const view = await fleet.view()
-    if (!out.isTerminal) {
-      if (view.note !== last) out.line(view.note)
-      last = view.note
-      return
-    }
     const help = KEYS_HELP.map((line) => out.style('dim', line.slice(0, out.columns - 1)))
     const lines = [...tableLines(view, out.columns - 1), ...help]
     if (drawn > 0) out.eraseLines(drawn)

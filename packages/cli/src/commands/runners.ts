@@ -13,9 +13,12 @@ export async function runnersCommand({ out, config }: Context, [action, named]: 
   const client = oneShotClient(address)
   const { runners } = await client.runners()
   if (action === 'drain' || action === 'drop') {
-    const runner = await client.changeRunner(idOf(runners, named), action)
+    const runnerId = idOf(runners, named)
+    const before = runners.find((each) => each.runnerId === runnerId)
+    const runner = await client.changeRunner(runnerId, action)
     if (out.json) out.result({ outcome: 'finished', runner })
     else out.line(`${runner.runnerId} ${DONE[action]}`)
+    if (action === 'drop' && before !== undefined && before.state !== 'lost' && isRecent(before)) out.say(STILL_THERE)
     return EXIT_CODES.finished
   }
   if (out.json) {
@@ -34,6 +37,11 @@ const DONE = {
   drain: 'is draining: no more sessions are placed there',
   drop: 'is declared lost: its sessions continue at other runners',
 } as const
+
+const STILL_THERE =
+  'It registered less than half a minute ago. If it still runs, it joins again in a few seconds, and sessions that have not moved by then stay there: stop it first.'
+
+const isRecent = ({ lastSeen }: RunnerView): boolean => Date.now() - Date.parse(lastSeen) < 30_000
 
 const HEAD = ['RUNNER', 'STATE', 'BOXES', 'URL', 'SEEN', 'LABELS'] as const
 

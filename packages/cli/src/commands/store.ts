@@ -1,7 +1,8 @@
 /** `breakfall store`: what an operator does with a shared store, and how sessions move there from a state folder. */
-import { createReadStream, createWriteStream } from 'node:fs'
 import { once } from 'node:events'
+import { open } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { adoptStore, checkStore, exportStore, importStore, migrateStore, type StorePlace } from '@breakfall/daemon'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Context } from '../context.ts'
@@ -47,7 +48,7 @@ export async function storeCommand(
       return say({ ...dumped }, `exported ${counted(dumped.sessions, 'session')}, ${counted(dumped.events, 'event')}`)
     }
     case 'import': {
-      const { sessions, events, skipped } = await importStore(place, linesOf(file))
+      const { sessions, events, skipped } = await importStore(place, await linesOf(file))
       const rest =
         skipped === 0 ? '' : `; ${counted(skipped, 'session')} ${skipped === 1 ? 'was' : 'were'} there already`
       return say(
@@ -69,16 +70,40 @@ function urlOf(place: StorePlace): string {
   throw usage('Say which database: --store postgres://HOST/DATABASE, or [daemon] store in your config.toml.')
 }
 
-/** Opened when the first line is wanted: a reader that starts earlier loses the lines that nothing waits for. */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const input = file === '-' ? process.stdin : createReadStream(file)
+/** Its lines are read when they are wanted: a reader that starts earlier loses those that nothing waits for. */
+async function linesOf(file: string): Promise<AsyncIterable<string>> {
+  if (file === '-') return linesIn(process.stdin)
+  const handle = await open(file).catch(cannot(`read ${file}`))
+  if ((await handle.stat()).isDirectory()) {
+    await handle.close()
+    throw usage(`Cannot read ${file}: it is a folder.`)
+  }
+  return linesIn(handle.createReadStream())
+}
+
+async function* linesIn(input: Readable): AsyncGenerator<string> {
   yield* createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
+}
+
+/** A file that the user named. */
+const cannot =
+  (what: string) =>
+  (error: NodeJS.ErrnoException): never => {
+    const why = WHY[error.code ?? ''] ?? error.message
+    throw new Fault('invalid_request', { error: `Cannot ${what}: ${why}.`, cause: error })
+  }
+
+const WHY: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
+  EEXIST: 'the file exists already',
+  EISDIR: 'it is a folder',
+  EACCES: 'permission denied',
 }
 
 /** Prompts and outputs are private: a new file, for its owner only. */
 async function exported(place: StorePlace, file: string): ReturnType<typeof exportStore> {
-  const output = file === '-' ? process.stdout : createWriteStream(file, { flags: 'wx', mode: 0o600 })
-  if (output !== process.stdout) await once(output, 'open')
+  const handle = file === '-' ? undefined : await open(file, 'wx', 0o600).catch(cannot(`write ${file}`))
+  const output = handle?.createWriteStream() ?? process.stdout
   try {
     return await exportStore(place, async (line) => {
       if (!output.write(`${line}\n`)) await once(output, 'drain')

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { TcpProxy } from '@breakfall/chaos'
 import { DaemonClient } from '@breakfall/client'
-import { checkStore } from '@breakfall/daemon'
+import { checkStore, isEmptyStore } from '@breakfall/daemon'
 import { Fault, sleep } from '@breakfall/faults'
 import type { Env } from '../config/env.ts'
 import { makeScratch } from '../rehearsal/scratch.ts'
@@ -56,6 +56,7 @@ export class LocalFleet implements AsyncDisposable {
   #note = ''
 
   static async start(options: LocalFleetOptions, say: (what: string) => void): Promise<LocalFleet> {
+    if (options.store !== undefined && !(await isEmptyStore(options.store))) throw inUse()
     await using started = new AsyncDisposableStack()
     const chaos = await import('@breakfall/chaos')
     const folder = makeScratch('fleet')
@@ -339,6 +340,15 @@ function shared(folder: string): string {
   chmodSync(folder, 0o711)
   return join(folder, 'postgres')
 }
+
+const inUse = (): Fault =>
+  new Fault('invalid_request', {
+    message: {
+      happened: 'The database has tables of Breakfall already.',
+      action: 'Nothing was started, and nothing in it was changed.',
+      advice: 'Create an empty database for this fleet and pass its URL, or leave out --store.',
+    },
+  })
 
 const portIn = (url: string): readonly number[] => [Number(new URL(url).port)]
 

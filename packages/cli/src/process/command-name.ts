@@ -1,5 +1,6 @@
 /** What a user types to start this program: hints name it as the user started it. */
 import type { Env } from '../config/env.ts'
+import { COMMANDS } from '../command-line/command-names.ts'
 import { shellQuoted } from '../render/shell-quoted.ts'
 import { checkoutFolder } from './self.ts'
 
@@ -21,8 +22,8 @@ export const asTyped = (text: string, command: string = here()): string =>
 
 // ---- details ----
 
-/** Before the name of a command or a flag, and not at the end of a path. */
-const COMMAND = /(?<![\w/.-])breakfall(?= (?!command\b)(?:--)?[a-z])/g
+/** Before the name of a command or a flag, and neither at the end of a path nor after a flag of another program. */
+const COMMAND = new RegExp(`(?<![\\w/.=-]|-U )breakfall(?= (?:--[a-z]|(?:${COMMANDS.join('|')})\\b))`, 'g')
 
 const here = (): string =>
   commandName(process.argv, { env: process.env, cwd: folder(), checkout: checkoutFolder.replace(/\/+$/, '') })

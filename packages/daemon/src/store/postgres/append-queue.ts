@@ -19,6 +19,8 @@ export type Waiting = {
   readonly reject: (fault: Fault) => void
   /** It travels alone, regardless of its contents. */
   readonly isAlone?: boolean
+  /** The outcome of an earlier attempt is unknown. */
+  readonly mayHaveLanded?: boolean
 }
 
 /** What the queue knows of a session. Kept while it is idle: a map that is emptied and filled again all the time is garbage all the time. */

@@ -2,7 +2,8 @@
  * Group commit over the network: the appends that wait, one per session, travel in one statement, and those that come meanwhile are the
  * next one. On each of two connections one statement is under way: while the server syncs one, it runs the other.
  *
- * I1  A connection is given up, a statement never: an append ends written, refused, or with the store.
+ * I1  A connection is given up, a statement never: an append ends written, refused, or with the store. If an attempt fails after one
+ *     whose outcome is unknown, the journal decides which of them it is.
  * I2  A repeated append is recognised by the hash of its last event, which covers everything before it.
  * I3  What such a look finds is believed only after another commit of ours: a commit that waited for its standby when its connection
  *     ended is visible, and a failover can still lose it.
@@ -20,7 +21,7 @@ import type { Append } from '../store.ts'
 import type { Committed, JournalEnd } from './acknowledged.ts'
 import { AppendQueue, type Waiting } from './append-queue.ts'
 import { type AppendOf, appendStatement, writtenIn } from './append-sql.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, PgAnswer } from './connection.ts'
 import { Parameters } from './parameters.ts'
 import type { Hashed } from './sent-appends.ts'
 import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
@@ -122,12 +123,15 @@ export class GroupAppend {
     const { connection, parameters } = lane
     const { pause = sleep } = this.#parts
     const from = performance.now()
+    let mayHaveLanded = batch.some((waiting) => waiting.mayHaveLanded === true)
+    let failure: unknown
     for (let attempt = 0; ; attempt += 1) {
       if (this.#isClosed) return refuse(batch, closed())
       try {
         const hashed = await this.#hashed(batch, connection)
+        if (failure !== undefined && !(await haveLanded(hashed, connection))) break // I1
         const { text, values, bound, appendOf } = appendStatement(hashed, parameters)
-        const answer = await connection.queryPlanned(text, values, bound)
+        const answer = failure === undefined ? await connection.queryPlanned(text, values, bound) : NO_ANSWER
         const missing = await this.#settle(batch, hashed, connection, writtenIn(hashed, answer))
         if (missing === 'again') continue
         const bytes = bound?.bytes ?? NOTHING
@@ -135,29 +139,32 @@ export class GroupAppend {
         return
       } catch (error) {
         const trouble = troubleOf(error)
+        if (trouble === 'connection') mayHaveLanded = true
         if (trouble === 'connection' && attempt >= BREAKS_MAX) return this.#putBack(batch)
         if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
         else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
-        else return this.#apart(batch, lane, error)
+        else if (mayHaveLanded && batch.length === 1 && failure === undefined) failure = error
+        else return this.#apart(batch, lane, error, mayHaveLanded)
       }
     }
+    return this.#apart(batch, lane, failure, mayHaveLanded)
   }
 
   /** I6 */
   #putBack(batch: readonly Waiting[]): void {
     if (this.#isClosed) return refuse(batch, closed())
-    for (const waiting of batch) this.#queue.putBack({ ...waiting, isAlone: true })
+    for (const waiting of batch) this.#queue.putBack({ ...waiting, isAlone: true, mayHaveLanded: true })
   }
 
   /** I4 */
-  async #apart(batch: readonly Waiting[], lane: Lane, error: unknown): Promise<void> {
+  async #apart(batch: readonly Waiting[], lane: Lane, error: unknown, mayHaveLanded: boolean): Promise<void> {
     const [only, ...others] = batch
     if (only === undefined) return
     if (others.length > 0) {
-      for (const waiting of batch) await this.#commit([waiting], lane)
+      for (const waiting of batch) await this.#commit([{ ...waiting, mayHaveLanded }], lane)
       return
     }
-    if (sqlState(error) === LOCK_TIMEOUT) return this.#queue.putBack(only)
+    if (sqlState(error) === LOCK_TIMEOUT) return this.#queue.putBack({ ...only, mayHaveLanded })
     this.#ends.delete(only.append.sessionId)
     const taken = conflictIn(error) === 'keys_pkey'
     const key = only.append.key?.key ?? ''
@@ -255,6 +262,14 @@ const BREAKS_MAX = 7 // about 2.5 seconds: by then it is either the batch, or th
 const HASHES = `
 SELECT e.session_id, encode(e.hash, 'hex') AS hash
 FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (session_id, seq)`
+
+/** What `writtenIn` makes nothing of: every append has to be looked up. */
+const NO_ANSWER: PgAnswer = { rows: [], count: -1 }
+
+async function haveLanded(hashed: readonly Hashed[], connection: Connection): Promise<boolean> {
+  const verdicts = await missedAppends(connection, hashed)
+  return hashed.every(({ append }) => verdicts.get(append.sessionId) === 'written')
+}
 
 function committed(
   hashed: readonly Hashed[],

@@ -61,10 +61,10 @@ export class Parameters {
   }
 }
 
-/** The values that stand one after another, each behind its length. */
-export function valuesIn(bytes: Buffer): readonly Buffer[] {
+/** The values that stand one after another, each behind its length; or the first of them only. */
+export function valuesIn(bytes: Buffer, most = Number.POSITIVE_INFINITY): readonly Buffer[] {
   const values: Buffer[] = []
-  for (let at = 0; at < bytes.length;) {
+  for (let at = 0; at < bytes.length && values.length < most;) {
     const from = at + 4
     at = from + bytes.readInt32BE(at)
     values.push(bytes.subarray(from, at))

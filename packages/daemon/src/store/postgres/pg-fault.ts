@@ -1,6 +1,6 @@
 /**
- * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for one notice
- * that has no separate code.
+ * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for two that have
+ * no code of their own.
  */
 import { AssertionError } from 'node:assert'
 import { Fault, type FaultMessage, isFault } from '@breakfall/faults'
@@ -51,6 +51,10 @@ export function openingFault(error: unknown, url: string, action = 'Nothing was 
     const happened = `PostgreSQL does not let ${user === '' ? 'this user' : `the user ${user}`} in.`
     return wrongSetting({ happened, action, advice: 'Check user and password in the URL of the store.' }, error)
   }
+  if (error instanceof Error && NO_PASSWORD.test(error.message)) {
+    const advice = 'Add it to the URL of the store (postgres://USER:PASSWORD@HOST/DATABASE), or set PGPASSWORD.'
+    return wrongSetting({ happened: 'PostgreSQL asks for a password.', action, advice }, error)
+  }
   const fault = pgFault(error)
   if (fault.category !== 'journal_unreachable') return fault
   const happened = "The journal's database does not answer."
@@ -80,6 +84,9 @@ export const isUnreplicated = (notice: { readonly code?: string | undefined; rea
 
 const MISSING_DATABASE = '3D000'
 const REFUSED: ReadonlySet<string> = new Set(['28000', '28P01']) // no such role or not from there, a wrong password
+
+/** `pg` has neither a code nor a class for it. */
+const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
 
 const wrongSetting = (message: FaultMessage, cause: unknown): Fault =>
   new Fault('invalid_request', { cause, boundary: 'journal', message })

@@ -14,6 +14,7 @@ import type { Acknowledged, JournalEnd } from './acknowledged.ts'
 import { appendStatement, writtenIn } from './append-sql.ts'
 import { times } from './clock.ts'
 import type { Connection } from './connection.ts'
+import { missedAppends } from './missed-append.ts'
 import { Parameters } from './parameters.ts'
 import type { Pool } from './pool.ts'
 
@@ -80,7 +81,10 @@ export class Rewinds {
     for (const hashed of tail) {
       const { text, values } = appendStatement([hashed], new Parameters())
       const answer = await connection.queryPlanned(text, values)
-      if (hashed.append.events.length > 0 && !writtenIn([hashed], answer).has(sessionId)) return 'gone'
+      if (hashed.append.events.length === 0 || writtenIn([hashed], answer).has(sessionId)) continue
+      // The first attempt may have committed only now: its connection was given up, not the statement.
+      const missed = await missedAppends(connection, [hashed])
+      if (missed.get(sessionId) !== 'written') return 'gone'
     }
     return 'restored'
   }

@@ -11,10 +11,9 @@ export type Hashed = { readonly append: Append; readonly hashes: readonly string
 
 /** From the values of a statement for one event each, in their order. */
 export function readSingle(sessionId: string, bytes: Buffer): Hashed | undefined {
-  const [ids = NONE, epochs = NONE, afters = NONE, , types = NONE, turnIds = NONE, bodies = NONE, heads = NONE] =
-    valuesIn(bytes)
-  const index = indexOfUuid(ids, sessionId)
+  const index = indexIn(bytes, sessionId)
   if (index === undefined) return undefined
+  const [, epochs = NONE, afters = NONE, , types = NONE, turnIds = NONE, bodies = NONE, heads = NONE] = valuesIn(bytes)
   const after = intAt(afters, index)
   const head = hexAt(heads, index)
   const event = {
@@ -28,10 +27,10 @@ export function readSingle(sessionId: string, bytes: Buffer): Hashed | undefined
 
 /** From the values of a statement for any number of events each, in their order. */
 export function readPlain(sessionId: string, bytes: Buffer): Hashed | undefined {
-  const [ids = NONE, epochs = NONE, afters = NONE, counts = NONE, heads = NONE, , , ...ofEvents] = valuesIn(bytes)
-  const [seqs = NONE, types = NONE, turnIds = NONE, bodies = NONE, hashes = NONE] = ofEvents
-  const index = indexOfUuid(ids, sessionId)
+  const index = indexIn(bytes, sessionId)
   if (index === undefined) return undefined
+  const [, epochs = NONE, afters = NONE, counts = NONE, heads = NONE, , , ...ofEvents] = valuesIn(bytes)
+  const [seqs = NONE, types = NONE, turnIds = NONE, bodies = NONE, hashes = NONE] = ofEvents
   let first = 0
   for (let before = 0; before < index; before += 1) first += intAt(counts, before)
   const rows = Array.from({ length: intAt(counts, index) }, (_, nr) => first + nr)
@@ -46,5 +45,11 @@ export function readPlain(sessionId: string, bytes: Buffer): Hashed | undefined 
 }
 
 // ---- details ----
+
+/** Most statements do not concern the session: then only their first value, the sessions, is looked at. */
+function indexIn(bytes: Buffer, sessionId: string): number | undefined {
+  const [ids = NONE] = valuesIn(bytes, 1)
+  return indexOfUuid(ids, sessionId)
+}
 
 const NONE = Buffer.alloc(0)
