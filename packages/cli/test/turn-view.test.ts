@@ -264,3 +264,12 @@ test('a line of output that comes in pieces is one line, and ends with its call 
   assert.equal(output('g'), '')
   assert.equal(words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: 'no' }), '  │ g\n  └ no\n')
 })
+
+test('a turn that continues names the daemon that took it over, if there is more than one', () => {
+  const view = new TurnView()
+  assert.match(words(view, { type: 'taken-over', epoch: 2 }), /the daemon restarted; the turn continues/)
+  assert.match(
+    words(view, { type: 'taken-over', epoch: 3, daemon: 'daemon-3' }),
+    /↻ daemon-3 took over; the turn continues/,
+  )
+})

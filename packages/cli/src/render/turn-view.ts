@@ -11,6 +11,7 @@ import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { withCauses } from './cause-lines.ts'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
+import { printable } from './printable.ts'
 import { refusedLine } from './refused-names.ts'
 import { shortened } from './table.ts'
 import { asTyped } from '../process/command-name.ts'
@@ -114,9 +115,11 @@ export class TurnView {
         return [this.#line('warn', `⏸ parked: ${asTyped(event.fault.error)}`)]
       case 'resumed':
         return [this.#line('good', `▶ ${this.#resumed(event)}`)]
-      case 'taken-over':
-        this.#note('taken_over', 'the daemon restarted', 'continued from the last safe point')
-        return [this.#line('warn', '↻ the daemon restarted; the turn continues from the last safe point')]
+      case 'taken-over': {
+        const what = event.daemon === undefined ? 'the daemon restarted' : `${printable(event.daemon)} took over`
+        this.#note('taken_over', what, 'continued from the last safe point')
+        return [this.#line('warn', `↻ ${what}; the turn continues from the last safe point`)]
+      }
       case 'box-moved':
         this.#note('runner_lost', 'the runner was lost', 'continued at another runner')
         return [this.#line('warn', `⇄ ${movedText(event)}`)]
