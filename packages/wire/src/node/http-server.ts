@@ -131,12 +131,12 @@ function drain(req: IncomingMessage, bytesMax: number): void {
 const isSilent = ({ code }: NodeJS.ErrnoException, socket: Duplex): boolean =>
   code === 'ERR_HTTP_REQUEST_TIMEOUT' && 'bytesRead' in socket && socket.bytesRead === 0
 
-/** Unless a request has come by then: from there on, Node bounds the connection again. */
+/** Unless a request arrives first: from then on, Node's own limits apply again. */
 function closeIdle(socket: Duplex, idleMs: number): void {
-  const isOver = setTimeout(() => {
+  const timer = setTimeout(() => {
     if ('bytesRead' in socket && socket.bytesRead === 0) socket.destroy()
   }, idleMs).unref()
-  socket.once('close', () => clearTimeout(isOver))
+  socket.once('close', () => clearTimeout(timer))
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [status: number, title: string]>> = {

@@ -263,7 +263,7 @@ const HASHES = `
 SELECT e.session_id, encode(e.hash, 'hex') AS hash
 FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (session_id, seq)`
 
-/** What `writtenIn` makes nothing of: every append has to be looked up. */
+/** Says nothing about any append, so `writtenIn` has every one looked up. */
 const NO_ANSWER: PgAnswer = { rows: [], count: -1 }
 
 async function haveLanded(hashed: readonly Hashed[], connection: Connection): Promise<boolean> {

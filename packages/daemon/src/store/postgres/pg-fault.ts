@@ -1,6 +1,6 @@
 /**
- * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for two that have
- * no code of their own.
+ * What an error of PostgreSQL or of its connection means. Its codes are stable; its texts are not looked at, except for two errors
+ * that come without a code.
  */
 import { AssertionError } from 'node:assert'
 import { Fault, type FaultMessage, isFault } from '@breakfall/faults'
