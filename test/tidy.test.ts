@@ -119,19 +119,6 @@ test('every source file starts with a comment that says what it is for', () => {
   assert.deepEqual(silent, [])
 })
 
-/** Tables of evidence: rows, not logic. */
-const TABLES = /\/signatures\//
-
-test('no source file is longer than 400 lines', () => {
-  assert.deepEqual(
-    product
-      .filter(({ path }) => !TABLES.test(path))
-      .map(({ path, text }) => ({ path, lines: text.trimEnd().split('\n').length }))
-      .filter(({ lines: count }) => count > 400),
-    [],
-  )
-})
-
 test('every source file is imported somewhere', () => {
   const entries = new Set<string>()
   for (const { path, text } of everything) {
