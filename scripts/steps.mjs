@@ -41,7 +41,7 @@ const LANES = availableParallelism() + 2
 const TEST_FLAGS = [
   '--test',
   '--test-timeout=240000',
-  '--import=./scripts/deadline.mjs', // for whole files: a file that never ends must fail, not hang
+  '--import=./scripts/test-file.mjs', // a file must end, and leave nothing behind
   '--test-reporter=./scripts/report.mjs',
   '--test-reporter-destination=stdout',
 ]

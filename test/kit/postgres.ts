@@ -36,8 +36,9 @@ export async function newDatabase(): Promise<Database> {
 
 // ---- details ----
 
-/** The test runner is the parent of all test files. */
-const FOLDER = join(tmpdir(), `breakfall-postgres-${process.ppid}`)
+/** The test runner is the parent of all test files. Each file has a temporary folder of its own; this one is for all of them. */
+const SHARED = process.env['BREAKFALL_TEST_TMPDIR'] ?? tmpdir()
+const FOLDER = join(SHARED, `breakfall-postgres-${process.ppid}`)
 
 async function sharedServer(): Promise<{ url: string; socket: Socket }> {
   let isOurs = startedHere()
@@ -59,7 +60,11 @@ function startedHere(): boolean {
     return false // there is one, or it is starting
   }
   const program = fileURLToPath(new URL('./postgres-server.ts', import.meta.url))
-  const child = spawn(process.execPath, [program, FOLDER], { detached: true, stdio: 'ignore' })
+  const child = spawn(process.execPath, [program, FOLDER], {
+    detached: true,
+    stdio: 'ignore',
+    env: { ...process.env, TMPDIR: SHARED },
+  })
   child.unref()
   writeFileSync(join(FOLDER, 'pid'), String(child.pid))
   return true
