@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Fault, type FaultReport } from '@breakfall/faults'
 import { type RelayApiName } from '@breakfall/model'
-import { type ErrorAnswer, errorAnswer } from '@breakfall/model/internal'
+import { type ErrorAnswer, errorAnswer, type MemoryShare } from '@breakfall/model/internal'
 import type { Refusal } from '@breakfall/wire/node'
 import { REQUEST_ID } from './http-sink.ts'
 import { errorApi, normalised } from './paths.ts'
@@ -19,11 +19,13 @@ export type Call = {
   readonly api: RelayApiName
   /** Aborted when the client is gone, or by `stop`. */
   readonly signal: AbortSignal
+  /** What this request holds. */
+  readonly memory: MemoryShare
   /** Ends the request with a fault that the client receives. */
   readonly stop: (fault: Fault) => void
 }
 
-export function openCall(req: IncomingMessage, res: ServerResponse): Call {
+export function openCall(req: IncomingMessage, res: ServerResponse, memory: MemoryShare): Call {
   const [asked = '/', query = ''] = (req.url ?? '/').split(/\?(.*)/s)
   const path = normalised(asked)
   const gone = new AbortController()
@@ -40,6 +42,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse): Call {
     search: query === '' ? '' : `?${query}`,
     api: errorApi(path),
     signal: gone.signal,
+    memory,
     stop: (fault) => gone.abort(fault),
   }
 }

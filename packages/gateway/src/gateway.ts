@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { type JsonBody, jsonBody, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
+import { type JsonBody, jsonBody, MemoryBudget, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
 import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
 import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'
@@ -59,6 +59,8 @@ class RunningGateway {
   readonly #metrics: GatewayMetrics
   readonly #passThrough: PassThrough
   readonly #server: HttpServer
+  /** What all requests hold together. */
+  readonly #memory: MemoryBudget
   readonly #calls = new Set<Call>()
   #isClosing = false
 
@@ -66,6 +68,7 @@ class RunningGateway {
     const { upstreams, policy, now } = settings
     const { requestMs } = settings.limits
     this.#settings = settings
+    this.#memory = new MemoryBudget(settings.limits.memoryBytesMax)
     this.#pool = new UpstreamPool(upstreams, now)
     this.watch = new Watch(now, () => this.#pool.health())
     this.#metrics = new GatewayMetrics(
@@ -107,7 +110,7 @@ class RunningGateway {
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const call = openCall(req, res)
+    const call = openCall(req, res, this.#memory.open())
     this.#calls.add(call)
     try {
       if (wantsWebSocket(call)) return this.#refuseUpgrade(call)
@@ -123,6 +126,7 @@ class RunningGateway {
       )
     } finally {
       this.#calls.delete(call)
+      call.memory.close()
     }
   }
 
@@ -224,6 +228,7 @@ class RunningGateway {
         pingMs: limits.pingMs,
         holdBytesMax: limits.holdBytesMax,
         holdMs: limits.holdMs,
+        memory: call.memory,
         onEvent: (event) => {
           this.#metrics.event(api, event)
           this.watch.event(requestId, event)

@@ -9,6 +9,7 @@
 import { classify, type Policy } from '@breakfall/faults'
 import { systemDice, systemNow } from '../clock.ts'
 import { Lifetime } from '../lifetime.ts'
+import { unboundedShare } from '../memory-budget.ts'
 import {
   RELAY_DEFAULTS,
   type RelayOptions,
@@ -134,6 +135,7 @@ function resolve(
     holdBytesMax: options.holdBytesMax ?? RELAY_DEFAULTS.holdBytesMax,
     holdMs: options.holdMs ?? RELAY_DEFAULTS.holdMs,
     onEvent: options.onEvent ?? ignore,
+    memory: options.memory ?? unboundedShare(),
   }
 }
 

@@ -4,6 +4,7 @@ import type { PolicyInput } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 import type { Hold, ProfileName, RelayApiName } from '../names.ts'
 import type { ChatSpan } from '../telemetry/chat-span.ts'
 
@@ -73,6 +74,8 @@ export type RelayOptions = {
   /** How long `auto` holds back an attempt's answer, from its first content on. */
   readonly holdMs?: number | undefined
   readonly onEvent?: ((event: RelayEvent) => void) | undefined
+  /** What this request may hold is taken from here. Default: a share without a limit. The caller closes it. */
+  readonly memory?: MemoryShare | undefined
 }
 
 /** With every default filled in. */

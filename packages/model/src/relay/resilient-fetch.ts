@@ -13,7 +13,7 @@ import { jsonBody } from './request-body.ts'
 import { isSameHost } from './relay-request.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
 
-export type ResilientFetchOptions = Omit<RelayOptions, 'signal'> & {
+export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory'> & {
   readonly profile?: RelayTarget['profile']
   /** Other servers to ask when the attempts at the first are spent. */
   readonly fallback?: readonly RelayTarget[] | undefined
