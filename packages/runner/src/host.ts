@@ -20,7 +20,7 @@ export type RunnerHost = {
   readonly clock: Clock
   readonly isolation: Isolation
   readonly layout: HostLayout
-  readonly etc: Pick<EtcCopy, 'current'>
+  readonly etc: Pick<EtcCopy, 'current' | 'close'>
   readonly toolchains: ToolchainFinder
   /** What covers credentials in a window. */
   readonly nothing: { readonly file: string; readonly folder: string }

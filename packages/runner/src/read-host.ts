@@ -102,7 +102,7 @@ export async function readHost(
       waiting: new Map(),
     },
     isPlainShell: await isPlainShell(),
-    sharedNetwork: await canShareNetwork(isolation, nsenter, stateDir, layout),
+    sharedNetwork: await canShareNetwork(isolation, nsenter, layout),
     keyring: await findKeyringPrefix(path),
     internet: { ...INTERNET, ...options.internet },
     presets: new PresetFinder(environment, home, () => clock.monotonicMs()),
@@ -142,12 +142,11 @@ function homeOf(environment: Environment): string {
 async function canShareNetwork(
   { level, bwrap, disableUserns }: Isolation,
   nsenter: string | null,
-  stateDir: string,
   layout: HostLayout,
 ): Promise<boolean> {
   if (level !== 'bwrap' || bwrap === null || nsenter === null) return false
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
-  return probeSharedNetwork({ bwrap, nsenter }, stateDir, layout, { kind: 'userns', uid, gid, disableUserns })
+  return probeSharedNetwork({ bwrap, nsenter }, layout, { kind: 'userns', uid, gid, disableUserns })
 }
 
 /** Bash, for example, exports SHLVL and _ to what it starts. */

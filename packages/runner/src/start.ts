@@ -158,6 +158,7 @@ async function serve(
       }
       host.fences.close()
       host.cgroups.closeAll() // groups with live execs stay, and the next runner finds them
+      await host.etc.close()
       await pump.close() // another runner may open the same pipes only after this
       await lock.release()
     })()

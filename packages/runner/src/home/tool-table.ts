@@ -36,9 +36,12 @@ export function servesHost(path: string): boolean {
   return /\/\.[\w-]+-server(?:-[\w-]+)?\//.test(`${path}/`) || path === '/snap' || path.startsWith('/snap/')
 }
 
-/** Names at the top of a window in which tools keep credentials. They are covered by something empty. */
+/** Paths in a window in which tools keep credentials. They are covered by something empty. */
 export const CREDENTIAL_NAMES = [
   'etc/npmrc',
+  'etc/pip.conf',
+  'lib/.npmrc',
+  'lib/node_modules/npm/npmrc',
   '.npmrc',
   '.netrc',
   '.pypirc',

@@ -54,6 +54,8 @@ export class EtcCopy {
   #lookedAtMs = Number.NEGATIVE_INFINITY
   /** Resolves when no copy is being made. */
   copied: Promise<void> = Promise.resolve()
+  #isCopying = false
+  #isClosed = false
 
   constructor(plan: EtcPlan) {
     this.#plan = plan
@@ -79,17 +81,27 @@ export class EtcCopy {
     return known.etc
   }
 
+  /** Resolves when nothing is written any more: the state folder belongs to the next runner, or is about to be removed. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (this.#isCopying) await this.copied
+  }
+
   /** I2 */
   async #copy(folder: string, files: readonly string[]): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<void>()
     setTimeout(resolve, this.#plan.afterMs).unref()
     await promise
+    if (this.#isClosed) return false
+    this.#isCopying = true
     try {
       await copyAll(this.#root, folder, files)
       await removeOldest(this.#root, folder)
       return true
     } catch {
       return false // the disk is full, /etc is huge, or the state folder is gone
+    } finally {
+      this.#isCopying = false
     }
   }
 }

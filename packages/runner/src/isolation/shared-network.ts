@@ -3,17 +3,18 @@
  * exec starts then answers another exec of the same box, and no one else.
  */
 import { execFile, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { join } from 'node:path'
 import { sendSignal } from '@breakfall/supervisor/platform'
 import { bwrapOptions, type BoxUser } from './bwrap-args.ts'
 import type { HostLayout } from './host.ts'
 
 export type NetworkTools = { readonly bwrap: string; readonly nsenter: string }
 
-/** Starts a holder, which lives as long as `file` exists. Resolves with its pid, or throws what bubblewrap said. */
-export function startHolder({ bwrap }: NetworkTools, file: string): Promise<number> {
+/**
+ * Starts a holder, which lives as long as `file` exists, and without a file as long as this process. Resolves with its pid, or
+ * throws what bubblewrap said.
+ */
+export function startHolder({ bwrap }: NetworkTools, file?: string): Promise<number> {
   const asRoot = process.getuid?.() === 0 ? [] : ['--unshare-user', '--uid', '0', '--gid', '0']
   const args = [
     ...asRoot,
@@ -26,12 +27,10 @@ export function startHolder({ bwrap }: NetworkTools, file: string): Promise<numb
     '--',
     '/bin/sh',
     '-c',
-    HOLD,
-    'holder',
-    file,
+    ...(file === undefined ? [HOLD_WHILE_READING, 'holder'] : [HOLD_WHILE_THERE, 'holder', file]),
   ]
   const child = spawn(bwrap, args, {
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    stdio: [file === undefined ? 'pipe' : 'ignore', 'pipe', 'pipe', 'pipe'],
     detached: true,
     cwd: '/',
     env: { PATH: '/usr/bin:/bin' },
@@ -48,6 +47,7 @@ export function startHolder({ bwrap }: NetworkTools, file: string): Promise<numb
       for (const stream of [child.stdout, child.stderr, child.stdio[3]]) stream?.removeAllListeners('data')
       for (const stream of [child.stdout, child.stderr, child.stdio[3]]) if (stream instanceof Socket) stream.destroy()
       child.unref()
+      if (child.stdin instanceof Socket) child.stdin.unref()
       resolve(Number(pid))
     }
     child.stdout?.on('data', (bytes: Buffer) => {
@@ -68,17 +68,9 @@ export function joining({ nsenter }: Pick<NetworkTools, 'nsenter'>, pid: number)
 }
 
 /** True if a sandbox really can join a holder here. */
-export async function probeSharedNetwork(
-  tools: NetworkTools,
-  stateDir: string,
-  layout: HostLayout,
-  user: BoxUser,
-): Promise<boolean> {
-  const folder = mkdtempSync(join(stateDir, 'probe-'))
-  const file = join(folder, 'network')
+export async function probeSharedNetwork(tools: NetworkTools, layout: HostLayout, user: BoxUser): Promise<boolean> {
   try {
-    writeFileSync(file, '')
-    const pid = await startHolder(tools, file)
+    const pid = await startHolder(tools)
     try {
       return await works(tools, pid, layout, user)
     } finally {
@@ -86,15 +78,14 @@ export async function probeSharedNetwork(
     }
   } catch {
     return false // user namespaces are restricted, or nsenter has other options here
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
   }
 }
 
 // ---- details ----
 
 const PROBE_MS = 10_000
-const HOLD = 'echo up; exec >/dev/null; while [ -e "$1" ]; do sleep 10; done'
+const HOLD_WHILE_THERE = 'echo up; exec >/dev/null; while [ -e "$1" ]; do sleep 10; done'
+const HOLD_WHILE_READING = 'echo up; exec >/dev/null; read -r end' // the kernel closes the pipe of a killed runner
 
 function works(tools: NetworkTools, pid: number, layout: HostLayout, user: BoxUser): Promise<boolean> {
   const mounts = layout.folders.map((path) => ({ at: path, host: path, mode: 'ro' as const }))

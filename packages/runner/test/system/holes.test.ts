@@ -2,7 +2,7 @@
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { chownSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import { readFileSync } from 'node:fs'
 import { findProgram } from '../../src/isolation/find-program.ts'
 import { seccompProgram } from '../../src/isolation/seccomp.ts'
-import { inProcess, TestRunner, until, withoutBwrap } from '../kit.ts'
+import { inProcess, TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 const perl = findProgram('perl', '/usr/bin:/bin')
 const skip =
@@ -41,7 +41,60 @@ print "key ", ($key > 0 || $found > 0 ? "found" : "not found"), "\\n";
 open(my $keys, '<', '/proc/keys'); print "listed ", (grep(/breakfall-secret/, <$keys>) ? "yes" : "no"), "\\n";
 `
 
+/** A user namespace by each call that can make one, ours entered, and the init of the sandbox attacked in each way. */
+const ESCAPE = `
+my ($unshare, $clone, $clone3, $setns, $ptrace, $writev, $getfd, $open) = \`uname -m\` =~ /x86_64/
+  ? (272, 56, 435, 308, 101, 311, 438, 434) : (97, 220, 435, 268, 117, 271, 438, 434);
+my $user = 0x10000000;
+sub tried { my ($name, $call) = @_; $! = 0; my $r = $call->(); print "$name ", ($r >= 0 ? "done" : "errno " . ($!+0)), "\n"; }
+sub child { my ($name, $call) = @_; $| = 1; my $pid = fork; if ($pid == 0) { tried($name, $call); exit } waitpid $pid, 0; }
+child("unshare", sub { syscall($unshare, $user) });
+child("unshare with mounts", sub { syscall($unshare, $user | 0x20000 | 0x40000000) });
+child("clone", sub { my $r = syscall($clone, $user | 17, 0, 0, 0, 0); exit if $r == 0; $r });
+child("clone3", sub { my $args = pack("Q11", $user, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0); my $r = syscall($clone3, $args, 88); exit if $r == 0; $r });
+open(my $ns, '<', "/proc/self/ns/user");
+child("setns", sub { syscall($setns, fileno($ns), 0) });
+child("ptrace attach", sub { syscall($ptrace, 16, 1, 0, 0) });
+child("ptrace seize", sub { syscall($ptrace, 0x4206, 1, 0, 0) });
+child("process_vm_writev", sub { my $v = pack("QQ", 0, 0); syscall($writev, 1, $v, 1, $v, 1, 0) });
+child("pidfd_getfd", sub { my $fd = syscall($open, 1, 0); syscall($getfd, $fd, 0, 0) });
+child("mem of init", sub { open(my $mem, '+<', "/proc/1/mem") ? 0 : -1 });
+open(my $status, '<', "/proc/self/status"); print "capabilities ", (grep(/^CapEff:[^0-9a-f]+0+$/, <$status>) ? "none" : "some"), "\n";
+my $traced = fork; if ($traced == 0) { sleep 60 while 1 }
+tried("ptrace of a child", sub { my $r = syscall($ptrace, 16, $traced, 0, 0); kill 9, $traced; $r });
+`
+
+function linesOf(text: string): ReadonlyMap<string, string> {
+  const found = [...text.matchAll(/^(.*) (done|errno \d+|none|some)$/gm)]
+  return new Map(found.map(([, name = '', what = '']) => [name, what]))
+}
+
 describe('a command in a sandbox', { skip }, async () => {
+  for (const [whose, uid] of [
+    ["the runner's user", process.getuid?.() ?? 0],
+    ['somebody else', 65_534],
+  ] as const)
+    test(`on a workspace of ${whose} makes no user namespace and cannot touch the init of its sandbox`, async (t) => {
+      if (uid !== process.getuid?.() && withoutRoot !== false) return t.skip(withoutRoot)
+      const parent = tempFolder(t, 'workspace')
+      const project = join(parent, 'project')
+      mkdirSync(project)
+      chownSync(project, uid, uid)
+      const runner = await inProcess(t, { allowWorkspace: [parent] })
+      const box = await runner.box({ id: 'b1', workspace: project })
+      assert.equal(box.isolation.seccomp, true)
+      const { stdout, exec } = await runner.run('b1', { command: [perl ?? '', '-e', ESCAPE], timeoutMs: 60_000 })
+      const lines = linesOf(stdout)
+      for (const call of ['unshare', 'unshare with mounts', 'clone', 'setns', 'ptrace attach', 'ptrace seize'])
+        assert.equal(lines.get(call), 'errno 1', `${call}: ${stdout}`)
+      for (const call of ['process_vm_writev', 'pidfd_getfd']) assert.equal(lines.get(call), 'errno 1', stdout)
+      assert.equal(lines.get('clone3'), 'errno 38', stdout)
+      assert.notEqual(lines.get('mem of init'), 'done', stdout)
+      assert.equal(lines.get('capabilities'), 'none', stdout)
+      assert.equal(lines.get('ptrace of a child'), 'done', stdout) // debuggers work
+      assert.deepEqual([exec.exit?.cause, exec.exit?.code], ['exited', 0])
+    })
+
   for (const network of ['none', 'host'] as const)
     test(`with network "${network}" opens no AF_VSOCK, AF_PACKET or AF_ALG socket and uses no keys`, async (t) => {
       const runner = await inProcess(t)

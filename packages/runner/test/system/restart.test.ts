@@ -4,12 +4,13 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { ExecEvent } from '@breakfall/wire'
+import { readProcess } from '@breakfall/supervisor/platform'
 import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
 import { readJsonFile } from '../../src/state/disk.ts'
@@ -24,6 +25,43 @@ import {
   until,
   withoutBwrap,
 } from '../kit.ts'
+
+test(
+  'a runner that is killed while it tries a network leaves no process and no folder',
+  { skip: withoutBwrap },
+  async (t) => {
+    const folder = tempFolder(t)
+    const [stateDir, tools, tried] = [join(folder, 'state'), join(folder, 'tools'), join(folder, 'tried')]
+    for (const each of [stateDir, tools]) mkdirSync(each)
+    writeFileSync(
+      join(tools, 'nsenter'),
+      `#!/bin/sh\necho $2 >${tried}.new; mv ${tried}.new ${tried}; exec sleep 600 </dev/null >/dev/null 2>&1\n`,
+      { mode: 0o755 },
+    ) // never joins
+    const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+    const flags = ['--json', '--state-dir', stateDir, '--token-file', join(stateDir, 'token')]
+    const runner = spawn(process.execPath, [main, ...flags], {
+      env: { ...process.env, PATH: `${tools}:${process.env['PATH']}` },
+      stdio: 'ignore',
+      detached: true, // so the stand-in for nsenter can be ended as well
+    })
+    await until(() => existsSync(tried), Boolean)
+    const holder = Number(readFileSync(tried, 'utf8'))
+    const monitor = readProcess(holder)?.ppid ?? 0
+    assert.notEqual(startTimeOf(holder), undefined)
+    runner.kill('SIGKILL')
+    for (const pid of [holder, monitor])
+      await until(
+        () => startTimeOf(pid),
+        (found) => found === undefined,
+      )
+    process.kill(-(runner.pid ?? 0), 'SIGKILL')
+    assert.deepEqual(
+      readdirSync(stateDir).filter((name) => name.startsWith('probe')),
+      [],
+    )
+  },
+)
 
 for (const level of ['bwrap', 'process'] as const) {
   const flags = LEVEL_FLAGS[level]

@@ -10,6 +10,12 @@ import { inProcess, withoutBwrap } from '../kit.ts'
 
 const CANARY = 'canary-5e1f0a9b8c7d6e5f'
 
+/** Where tools read their settings within an installation. */
+const INSTALLED = [
+  ...['etc/npmrc', 'lib/.npmrc', 'lib/node_modules/npm/npmrc'].map((name) => `.nvm/versions/node/v22.1.0/${name}`),
+  'miniconda3/.condarc',
+]
+
 /** Credentials as tools keep them, in and next to what a box may see. */
 function plant(home: Home): void {
   for (const name of [
@@ -23,8 +29,7 @@ function plant(home: Home): void {
     '.gnupg/secring.gpg',
     '.local/share/uv/credentials/credentials.toml',
     '.local/share/keyrings/login.keyring',
-    '.nvm/versions/node/v22.1.0/etc/npmrc',
-    'miniconda3/.condarc',
+    ...INSTALLED,
     '.rustup/credentials',
     'notes.txt',
   ])
@@ -40,8 +45,7 @@ describe('the home folder of a box', { skip: withoutBwrap }, () => {
     const home = new Home(t)
     const tools = furnish(home)
     plant(home)
-    for (const name of ['.nvm/versions/node/v22.1.0/etc/npmrc', 'miniconda3/.condarc'])
-      chmodSync(join(home.path, name), 0o644)
+    for (const name of INSTALLED) chmodSync(join(home.path, name), 0o644)
     const runner = await home.runner(t)
     const { home: recorded, about } = await runner.box({ id: 'b1', workspace: home.work })
     assert.equal(recorded?.path, home.path)
