@@ -12,10 +12,12 @@ export type QueueListener = {
 
 const FULL_AT = 1_024 // events; a burst from one read of a socket is a few hundred
 const ROOM_AT = 128
+const TAKEN_MAX = 1_024 // empty places before the first event that waits
 
 export class EventQueue<T extends NonNullable<unknown>> implements AsyncIterableIterator<T> {
   readonly #listener: QueueListener
-  #items: T[] = []
+  /** Taken events leave their places empty, and places are given back in blocks. */
+  #items: (T | undefined)[] = []
   #head = 0
   #isClosed = false
   #isFull = false
@@ -79,9 +81,10 @@ export class EventQueue<T extends NonNullable<unknown>> implements AsyncIterable
   }
 
   #take(item: T): T {
+    this.#items[this.#head] = undefined
     this.#head += 1
-    if (this.#head === this.#items.length) {
-      this.#items = []
+    if (this.#head === this.#items.length || this.#head >= TAKEN_MAX) {
+      this.#items = this.#items.slice(this.#head)
       this.#head = 0
     }
     if (this.#isFull && this.#items.length - this.#head <= ROOM_AT) {

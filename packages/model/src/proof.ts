@@ -4,7 +4,8 @@
  * I1  Only the protocol's own sign proves it: a finish reason, or an end marker if the profile accepts one. A connection that
  *     ended properly proves nothing.
  * I2  A tool call is complete when its JSON is an object with every required parameter. One without JSON is complete when the
- *     protocol says so: a prefix of free text looks complete, too.
+ *     protocol says so: a prefix of free text looks complete, too. No arguments at all mean an empty object, but not where the
+ *     token limit may have cut them off: in the last call of an answer that it ended.
  * I3  An answer that holds nothing is suspect. It is asked for again once, and then it is the answer.
  */
 import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
@@ -27,15 +28,23 @@ export type Verdict =
     }
   | { readonly complete: false; readonly fault: Fault }
 
-/** `broken` is what ended the transport, if something did. */
+export type JudgeOptions = {
+  /** What ended the transport, if something did. */
+  readonly broken?: Fault | undefined
+  /** The attempt before this one was complete and held nothing. */
+  readonly emptyBefore?: boolean | undefined
+  /** The limit that the request set. */
+  readonly maxTokens?: number | undefined
+}
+
 export function judge(
   answer: ReadAnswer,
   { proof }: Pick<Dialect, 'proof'>,
   profile: Profile,
   required: RequiredParameters,
-  { broken, emptyBefore = false }: { readonly broken?: Fault | undefined; readonly emptyBefore?: boolean } = {},
+  { broken, emptyBefore = false, maxTokens }: JudgeOptions = {},
 ): Verdict {
-  const { finish } = answer
+  const finish = answer.finish !== null && isAtLimit(answer, profile, maxTokens) ? LENGTH : answer.finish
   const endsByReason = proof !== 'end_event'
   if (finish !== null && (endsByReason || answer.ended)) {
     if (answer.isEmpty && !emptyBefore) return { complete: false, fault: saysNothing() } // I3
@@ -51,6 +60,10 @@ export function judge(
 /** An answer that held nothing was the last failure: another one like it is accepted. */
 export const wasEmpty = (lastFault: FaultReport | null): boolean => lastFault?.reason === EMPTY
 
+/** The token limit cut a tool call: the same request would be cut again. */
+export const isCutAtLimit = ({ category, reason }: Pick<FaultReport, 'category' | 'reason'>): boolean =>
+  category === 'tool_call_truncated' && reason === AT_LIMIT
+
 /** A tool of the provider may have run, and another request could run it again: a person decides. */
 export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault {
   if (serverTool === undefined || fault.class === 'cancelled') return fault
@@ -63,16 +76,15 @@ export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault
   })
 }
 
-/** The arguments of a complete call, or undefined if they are cut, not an object, or lack what the tool requires. */
-export function parseArguments(part: ToolPart, required: RequiredParameters): JsonObject | undefined {
-  if (part.form !== 'json') return part.isDone ? { input: part.arguments } : undefined // I2
-  const value = objectOf(part)
-  return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
-}
-
 // ---- details, in the order they are used above ----
 
 const EMPTY = 'empty_answer'
+const AT_LIMIT = 'output_limit'
+const LENGTH = 'length'
+
+/** The server does not say that it stopped at the token limit, but it counted as many tokens. */
+const isAtLimit = ({ usage }: ReadAnswer, profile: Profile, maxTokens: number | undefined): boolean =>
+  !profile.lengthIsVisible && maxTokens !== undefined && (usage.output ?? 0) >= maxTokens
 
 const saysNothing = (): Fault =>
   new Fault('model_stream_incomplete', {
@@ -108,7 +120,7 @@ function finished(answer: ReadAnswer, finish: string, required: RequiredParamete
   const failed = Object.hasOwn(FAILED_FINISH, finish) ? FAILED_FINISH[finish] : undefined
   if (failed !== undefined)
     return { complete: false, fault: new Fault(failed, { phase: 'stream', errorRaw: `finish reason ${finish}` }) }
-  const { calls, cut } = releasable(answer, required)
+  const { calls, cut } = releasable(answer, required, finish === LENGTH ? answer.tools.at(-1) : undefined)
   if (cut !== undefined) return { complete: false, fault: truncated(cut, required, finish) }
   if (finish === 'tool_calls' && calls.length === 0)
     return { complete: false, fault: truncated(undefined, required, `${finish}, but no call came`) }
@@ -126,26 +138,35 @@ function unnamedEnd(answer: ReadAnswer, required: RequiredParameters): Verdict {
 
 type Releasable = { readonly calls: readonly ReleasedCall[]; readonly cut: ToolPart | undefined }
 
-/** The calls, parsed, up to the first that is not complete. */
-function releasable(answer: ReadAnswer, required: RequiredParameters): Releasable {
+/** The calls, parsed, up to the first that is not complete. `atLimit` is the call that the token limit may have cut. */
+function releasable(answer: ReadAnswer, required: RequiredParameters, atLimit?: ToolPart): Releasable {
   const calls: ReleasedCall[] = []
   for (const part of answer.tools) {
-    const parsed = parseArguments(part, required)
+    const isUnwritten = part === atLimit && part.form === 'json' && part.arguments.trim() === ''
+    const parsed = isUnwritten ? undefined : parsedArguments(part, required) // I2
     if (parsed === undefined) return { calls, cut: part }
     if (part.form !== 'item') calls.push({ part, arguments: parsed })
   }
   return { calls, cut: undefined }
 }
 
+/** The arguments of a complete call, or undefined if they are cut, not an object, or lack what the tool requires. */
+function parsedArguments(part: ToolPart, required: RequiredParameters): JsonObject | undefined {
+  if (part.form !== 'json') return part.isDone ? { input: part.arguments } : undefined // I2
+  const value = part.isCut ? undefined : objectOf(part)
+  return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
+}
+
 function truncated(part: ToolPart | undefined, required: RequiredParameters, finish: string): Fault {
   const name = part?.tool === '' ? undefined : part?.tool
   const value = part === undefined || part.arguments.trim() === '' ? undefined : objectOf(part)
-  const detail =
-    part !== undefined && value !== undefined ? `it lacks ${lacking(part, value, required).join(', ')}` : undefined
+  const lacks = part === undefined || value === undefined ? [] : lacking(part, value, required)
+  const detail = lacks.length === 0 ? undefined : `it lacks ${lacks.join(', ')}`
   const bytes = part === undefined ? '' : ` after ${part.arguments.length} characters of arguments`
   return new Fault('tool_call_truncated', {
     phase: 'stream',
     facts: { name, detail },
+    ...(finish === LENGTH ? { reason: AT_LIMIT } : {}),
     errorRaw: `the arguments of ${name ?? 'a tool call'} are not complete${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
   })
 }

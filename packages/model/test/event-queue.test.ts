@@ -1,6 +1,8 @@
 /** The queue between the client and its consumer. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { EventQueue } from '../src/event-queue.ts'
 
@@ -13,6 +15,10 @@ function queue() {
   })
   return { events, said }
 }
+
+const texts = () => ({
+  events: new EventQueue<string>({ onFull: () => undefined, onRoom: () => undefined, onLeft: () => undefined }),
+})
 
 test('every event is taken once and in order, however pushing and taking alternate', async () => {
   await fc.assert(
@@ -65,4 +71,21 @@ test('events pushed before the end can be taken after it, and waiting calls end'
   events.close()
   assert.deepEqual(await events.next(), { done: false, value: 1 })
   assert.deepEqual(await events.next(), { done: true, value: undefined })
+})
+
+test('a consumer that never quite catches up holds only what it has not taken', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const { events } = texts()
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let pushed = 0; pushed < 200; pushed++) events.push(`${pushed}`.padEnd(200, 'x'))
+  for (let pushed = 200; pushed < 100_000; pushed++) {
+    events.push(`${pushed}`.padEnd(200, 'x'))
+    await events.next()
+  }
+  collect()
+  const grown = process.memoryUsage().heapUsed - before
+  assert.ok(grown < 6 * 2 ** 20, `the heap grew by ${Math.round(grown / 2 ** 20)} MiB, and 200 events wait`)
+  assert.ok(((await events.next()).value ?? '').startsWith('99800x'))
 })

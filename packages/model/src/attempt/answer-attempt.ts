@@ -308,20 +308,14 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
     // A caller that aborted gets no answer, however far it had come.
     if (end.fault !== undefined && signal.aborted) return { complete: false, fault: end.fault }
     const required = requiredParameters(request)
-    const verdict = judge(this.#answer, DIALECTS[api], profile, required, { broken: end.fault, emptyBefore })
+    const asked = { broken: end.fault, emptyBefore, maxTokens: request.maxTokens }
+    const verdict = judge(this.#answer, DIALECTS[api], profile, required, asked)
     if (!verdict.complete) return { complete: false, fault: afterServerTool(verdict.fault, this.#answer) }
     if (verdict.complete && !this.#gate.isOpen) {
       const fault = this.#closeGate()
       if (fault !== undefined) return { complete: false, fault }
     }
-    return this.#isAtLimit() ? { ...verdict, finish: 'length' } : verdict
-  }
-
-  /** The server does not say that it stopped at the token limit, but it counted as many tokens. */
-  #isAtLimit(): boolean {
-    const { profile, request } = this.target
-    const { output } = this.#answer.usage
-    return !profile.lengthIsVisible && request.maxTokens !== undefined && (output ?? 0) >= request.maxTokens
+    return verdict
   }
 
   /** The answer ends, or a tool call follows, while its beginning is still being compared. */

@@ -11,6 +11,7 @@ import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
   type FrameRun,
+  objectArguments,
   type Part,
   type PartHandler,
   ReadAnswer,
@@ -120,8 +121,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       case 'tool_use': {
         const part = answer.openTool(stringOr(block['id']), stringOr(block['name']))
         // Input arrives in deltas; a server that sends it here at once sends no delta.
-        const isWhole = isObject(input) && Object.keys(input).length > 0
-        answer.growTool(part, isWhole ? JSON.stringify(input) : '')
+        answer.growTool(part, objectArguments(input))
         return part
       }
       case 'server_tool_use':
@@ -176,7 +176,7 @@ const FINISH: Readonly<Record<string, string>> = {
 const finishOf = (reason: string): string => (Object.hasOwn(FINISH, reason) ? (FINISH[reason] ?? reason) : reason)
 
 function wholeDelta({ type, input, text, thinking }: JsonObject): JsonObject {
-  if (type === 'tool_use') return { partial_json: JSON.stringify(input ?? {}) }
+  if (type === 'tool_use') return { partial_json: objectArguments(input) }
   return type === 'text' ? { text } : { thinking }
 }
 

@@ -9,7 +9,7 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, numberOr, objectOr, objectsIn, parsedOr, stringOr } from '../json.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
-import { type AnswerDecoder, type PartHandler, ReadAnswer, type TextPart } from './read-answer.ts'
+import { type AnswerDecoder, objectArguments, type PartHandler, ReadAnswer, type TextPart } from './read-answer.ts'
 
 export class GeminiDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
@@ -69,7 +69,7 @@ export class GeminiDecoder implements AnswerDecoder {
     if (isObject(functionCall)) {
       this.#open = undefined
       const call = answer.openTool(stringOr(functionCall['id']), stringOr(functionCall['name']))
-      answer.growTool(call, JSON.stringify(functionCall['args'] ?? {}))
+      answer.growTool(call, objectArguments(functionCall['args']))
       return
     }
     if (typeof text !== 'string' || text === '') return

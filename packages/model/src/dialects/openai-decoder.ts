@@ -7,13 +7,15 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
+import { isObject, type JsonObject, objectOr, objectsIn, parsedOr, stringOr } from '../json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { type DecoderOptions, frameHead } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
+  finishNamed,
   type FrameRun,
+  objectArguments,
   type PartHandler,
   ReadAnswer,
   type TextPart,
@@ -136,23 +138,28 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     const named = objectOr(call['function'])
     const [id, name] = [stringOr(call['id']), stringOr(named['name'])]
     const index = typeof call['index'] === 'number' ? call['index'] : undefined
-    let part = own.calls.findLast((known) => index === undefined || known.index === index)?.part
-    // Some servers give every call the index 0, or none: another id with a name is another call.
-    if (part === undefined || (id !== '' && name !== '' && part.callId !== '' && part.callId !== id)) {
+    const more = argumentsOf(named['arguments'])
+    const known = index === undefined ? own.lastCall : own.calls.get(index)
+    let part = known
+    if (part === undefined || isAnotherCall(part, id, name, more)) {
       own.open = undefined
       part = this.answer.openTool(id, name)
-      own.calls.push({ index, part })
+      // The same name again, without an id or arguments: a second call, or the first one's name repeated. It never runs as it is.
+      part.isCut = known?.tool === name && id === ''
+      own.lastCall = part
+      if (index !== undefined) own.calls.set(index, part)
     } else {
       if (part.callId === '') part.callId = id
       if (part.tool === '') part.tool = name
     }
-    this.answer.growTool(part, argumentsOf(named['arguments']))
+    if (more !== '') part.isCut = false
+    this.answer.growTool(part, more)
   }
 
   #choiceAt(index: number): Choice {
     const known = this.#choices.find((choice) => choice.index === index)
     if (known !== undefined) return known
-    const made: Choice = { index, finish: null, open: undefined, calls: [] }
+    const made: Choice = { index, finish: null, open: undefined, calls: new Map(), lastCall: undefined }
     this.#choices.push(made)
     this.answer.finish = null
     return made
@@ -163,8 +170,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   }
 
   #finish(): string {
-    const reason = (this.#choices[0]?.finish ?? 'stop').toLowerCase() // Gemini's own names are in capitals
-    return reason === 'function_call' ? 'tool_calls' : reason
+    return finishNamed(this.#choices[0]?.finish ?? 'stop')
   }
 
   #usage({ prompt_tokens: input, completion_tokens: output }: JsonObject): void {
@@ -178,8 +184,26 @@ export class OpenAiChatDecoder implements AnswerDecoder {
 
 const TEXT_KEYS = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const
 
-type CallSlot = { readonly index: number | undefined; readonly part: ToolPart }
-type Choice = { readonly index: number; finish: string | null; open: TextPart | undefined; readonly calls: CallSlot[] }
+type Choice = {
+  readonly index: number
+  finish: string | null
+  open: TextPart | undefined
+  /** The call that came last at each index. */
+  readonly calls: Map<number, ToolPart>
+  /** The call that came last, for servers that give calls no index. */
+  lastCall: ToolPart | undefined
+}
+
+/**
+ * Some servers give every call the index 0, or none. Another id with a name is another call. Without ids another name is, and so is
+ * the same name once the arguments are whole: some servers repeat the name while the arguments arrive.
+ */
+function isAnotherCall(part: ToolPart, id: string, name: string, more: string): boolean {
+  if (name === '' || part.tool === '') return false
+  if (id !== '' && part.callId !== '') return part.callId !== id
+  if (part.tool !== name) return true
+  return (more === '' || more.trimStart().startsWith('{')) && part.arguments !== '' && isWhole(part.arguments)
+}
 
 function parseFrame(data: string, isOver: boolean): JsonObject | undefined {
   let json: unknown
@@ -195,7 +219,6 @@ function parseFrame(data: string, isOver: boolean): JsonObject | undefined {
 }
 
 /** Ollama has been seen to send arguments as an object instead of a string. */
-function argumentsOf(value: unknown): string {
-  if (typeof value === 'string') return value
-  return isObject(value) ? JSON.stringify(value) : ''
-}
+const argumentsOf = (value: unknown): string => (typeof value === 'string' ? value : objectArguments(value))
+
+const isWhole = (json: string): boolean => isObject(parsedOr(json))

@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { JsonObject } from '../json.ts'
+import { isObject, type JsonObject } from '../json.ts'
 
 /**
  * What a frame is to a client. `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks
@@ -67,6 +67,8 @@ export type ToolPart = {
   readonly form: 'json' | 'text' | 'item'
   /** The protocol said that this call is complete. */
   isDone: boolean
+  /** The protocol said that this call is not complete, or left open whether it is a call of its own. */
+  isCut: boolean
 }
 
 export type Part = TextPart | ToolPart
@@ -117,7 +119,16 @@ export class ReadAnswer {
   }
 
   openTool(callId: string, tool: string, form: ToolPart['form'] = 'json'): ToolPart {
-    const part: ToolPart = { kind: 'tool', id: this.#nextPartId(), callId, tool, arguments: '', form, isDone: false }
+    const part: ToolPart = {
+      kind: 'tool',
+      id: this.#nextPartId(),
+      callId,
+      tool,
+      arguments: '',
+      form,
+      isDone: false,
+      isCut: false,
+    }
     this.parts.push(part)
     return part
   }
@@ -137,6 +148,20 @@ export class ReadAnswer {
     return this.parts.filter((part) => part.kind === 'tool')
   }
 }
+
+/** What servers call the token limit besides `length`: Anthropic's word, Gemini's, Mistral's and that of Responses. */
+const AT_LIMIT: ReadonlySet<string> = new Set(['max_tokens', 'max_output_tokens', 'model_length'])
+
+/** A finish reason under the name that OpenAI's chat API uses. A reason without a counterpart keeps its name. */
+export function finishNamed(reason: string): string {
+  const name = reason.toLowerCase() // Gemini's own names are in capitals, also behind its OpenAI-compatible route
+  if (AT_LIMIT.has(name)) return 'length'
+  return name === 'function_call' ? 'tool_calls' : name
+}
+
+/** The arguments of a call that came as an object. An empty one says no more than no arguments at all. */
+export const objectArguments = (value: unknown): string =>
+  isObject(value) && Object.keys(value).length > 0 ? JSON.stringify(value) : ''
 
 /** Numbers parts over all attempts of one call: p1, p2, … */
 export function partCounter(): () => string {

@@ -15,6 +15,7 @@ import { EventTemplate } from './event-template.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
+  finishNamed,
   type FrameKind,
   type FrameRun,
   type PartHandler,
@@ -32,6 +33,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   frameKind: FrameKind | undefined
   readonly #profile: Profile
   readonly #items: Item[] = []
+  /** The item that came last with each name that servers give it. */
+  readonly #byId = new Map<string, Item>()
+  readonly #byIndex = new Map<number, Item>()
+  readonly #byCall = new Map<string, Item>()
   readonly #template = new EventTemplate()
   /** The text that grew when the template was learnt. */
   #grows: { readonly item: Item; readonly index: number } | undefined
@@ -155,6 +160,9 @@ export class ResponsesDecoder implements AnswerDecoder {
       tool: undefined,
     }
     this.#items.push(opened)
+    const { output_index: index } = json
+    if (opened.id !== '') this.#byId.set(opened.id, opened)
+    if (typeof index === 'number') this.#byIndex.set(index, opened)
     if (kind === 'effect') answer.serverTool ??= stringOr(item['type'])
     if (kind !== 'call') return opened
     opened.tool = answer.openTool(
@@ -162,6 +170,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       stringOr(item['name']) || stringOr(item['type']),
       callForm(item),
     ) // I2
+    this.#nameCall(opened)
     answer.growTool(opened.tool, stringOr(item['arguments'] ?? item['input']))
     return opened
   }
@@ -173,7 +182,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     // A server that announces nothing: the item comes whole.
     if (known === undefined) return this.#wholeItem(item, json)
     known.isDone = true
-    if (known.tool !== undefined) this.#completeTool(known.tool, item)
+    this.#completeTool(known, item)
     this.#place(known, 'end')
   }
 
@@ -181,16 +190,20 @@ export class ResponsesDecoder implements AnswerDecoder {
     const opened = this.#open(item, json)
     opened.isDone = true
     for (const { text, refusal } of objectsIn(item['content'])) this.#grow(opened, 0, stringOr(text ?? refusal))
-    if (opened.tool !== undefined) this.#completeTool(opened.tool, item)
+    this.#completeTool(opened, item)
     this.#place(opened, 'end')
     if (opened.kind === 'text' && opened.texts.length > 0) this.frameKind = 'content'
   }
 
-  #completeTool(tool: ToolPart, item: JsonObject): void {
+  #completeTool(opened: Item, item: JsonObject): void {
+    const { tool } = opened
+    if (tool === undefined) return
     const all = stringOr(item['arguments'] ?? item['input'])
     if (tool.arguments === '' && all !== '') this.answer.growTool(tool, all)
     if (tool.callId === '') tool.callId = stringOr(item['call_id'])
-    tool.isDone = item['status'] !== 'incomplete'
+    this.#nameCall(opened)
+    tool.isCut = item['status'] === 'incomplete'
+    tool.isDone = !tool.isCut
   }
 
   #inItem(type: string, json: JsonObject): void {
@@ -240,10 +253,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** By its id, its index, its call, or, of a server that gives none of them, the last one. */
   #find(json: JsonObject, id: string, callId: string): Item | undefined {
     const { output_index: index } = json
-    const byId = id === '' ? undefined : this.#items.findLast((item) => item.id === id)
+    const byId = this.#byId.get(id)
     if (byId !== undefined) return byId
-    if (typeof index === 'number') return this.#items.findLast((item) => item.json['output_index'] === index)
-    const byCall = callId === '' ? undefined : this.#items.findLast(({ tool }) => tool?.callId === callId)
+    if (typeof index === 'number') return this.#byIndex.get(index)
+    const byCall = this.#byCall.get(callId)
     if (byCall !== undefined) return byCall
     const last = this.#items.at(-1)
     return id !== '' && last?.id === '' && !last.isDone ? last : undefined
@@ -306,12 +319,12 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   #completeFrom(item: JsonObject): void {
-    const callId = stringOr(item['call_id'])
-    const open = this.#items.find(({ id, tool, isDone }) => {
-      if (isDone || tool === undefined) return false
-      return id === item['id'] || (callId !== '' && tool.callId === callId)
-    })
-    if (open?.tool !== undefined) this.#completeTool(open.tool, item)
+    const open = this.#byId.get(stringOr(item['id'])) ?? this.#byCall.get(stringOr(item['call_id']))
+    if (open?.isDone === false) this.#completeTool(open, item)
+  }
+
+  #nameCall(item: Item): void {
+    if (item.tool !== undefined && item.tool.callId !== '') this.#byCall.set(item.tool.callId, item)
   }
 
   #usage({ input_tokens: input, output_tokens: output }: JsonObject): void {
@@ -352,8 +365,7 @@ function partIndex(json: JsonObject): number {
   return typeof index === 'number' ? index : 0
 }
 
-const incompleteBecause = (reason: unknown): string =>
-  reason === 'max_output_tokens' || typeof reason !== 'string' ? 'length' : reason
+const incompleteBecause = (reason: unknown): string => (typeof reason === 'string' ? finishNamed(reason) : 'length')
 
 /** OpenAI documents a flat error and sends a nested one. A proxy's own timeout calls itself an invalid request. */
 function flatError(json: JsonObject): JsonObject {

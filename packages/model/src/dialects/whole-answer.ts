@@ -2,6 +2,7 @@
 import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
+import { objectArguments } from './read-answer.ts'
 
 export function wholeJson(body: Buffer, contentType: string): JsonObject {
   const text = body.toString('utf8')
@@ -59,7 +60,7 @@ function emptyBlock(block: JsonObject): JsonObject {
 function blockDelta({ type, text, thinking, input }: JsonObject): JsonObject | undefined {
   if (type === 'text') return { type: 'text_delta', text }
   if (type === 'thinking') return { type: 'thinking_delta', thinking }
-  return type === 'tool_use' ? { type: 'input_json_delta', partial_json: JSON.stringify(input ?? {}) } : undefined
+  return type === 'tool_use' ? { type: 'input_json_delta', partial_json: objectArguments(input) } : undefined
 }
 
 /** Cut JSON is a broken answer. Anything else does not come from a model: a proxy's page, a captive portal. */
