@@ -75,11 +75,18 @@ test(
   'without a terminal, a call that needs an approval ends the run with 4, and approve continues the turn',
   { ...LIMIT, skip },
   async () => {
-    await using desk = await Desk.start(byProgress([ask([bash('echo ran >> made; cat made')]), say('done')]))
+    const harmless = '#'.repeat(3_000)
+    const command = `true ${harmless}\necho ran >> made ${harmless}\ncat made`
+    await using desk = await Desk.start(byProgress([ask([bash(command)]), say('done')]))
     const waiting = await desk.run(['go', '--isolation', 'process'])
     assert.equal(waiting.code, 4, waiting.stderr)
     assert.equal(waiting.result.outcome, 'parked')
     const listed = await desk.command(['approve'])
+    assert.match(listed.lines.join('\n'), /true #+\n⟦ 4,053 characters are not shown here ⟧\n#+\\ncat made"\}\n/)
+    assert.doesNotMatch(listed.lines.join('\n'), /echo ran/)
+    const [shown = ''] = /breakfall approve \S+ --show/.exec(listed.lines.join('\n')) ?? []
+    const whole = await desk.command(shown.split(' ').slice(1))
+    assert.ok(whole.lines.join('\n').includes(`bash ${JSON.stringify({ command })}`))
     const [id = ''] = /breakfall approve (\S+)/.exec(listed.lines.join('\n'))?.slice(1) ?? []
     const approved = await desk.command(['approve', id])
     assert.equal(approved.code, 0, approved.stderr + approved.lines.join('\n'))

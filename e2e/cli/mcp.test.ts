@@ -169,26 +169,34 @@ test(
   },
 )
 
-test('at a terminal, y, a and n answer: once, for the session, and no', { ...LIMIT, skip: !hasTerminals }, async () => {
-  await using desk = await Desk.start([act(1), act(2), act(3), say('all done')])
-  const good = badServer(desk.folder)
-  desk.config(`${table('good', good.config)}${ONLY}[model]\nbaseUrl = "${desk.model.url}"\nname = "any"\n`)
-  const run = desk.place.startInTerminal(['run', 'go'])
-  await run.shown(/"n":1\}[^]*\[y\] allow/)
-  run.press('xn') // keys that come in one read count, and those that mean nothing do not
-  await run.shown(/"n":2\}[^]*\[y\] allow/)
-  run.press('y')
-  await run.shown(/"n":3\}[^]*\[y\] allow/)
-  run.press('a')
-  await run.shown(/all done/)
-  assert.equal(await run.code, 0, run.text())
-  assert.deepEqual(
-    good.lines().filter((line) => line.startsWith('act')),
-    ['act 2', 'act 3'],
-  )
-  const denied = desk.model.received('any').at(1)
-  assert.match(JSON.stringify(denied?.messages), /the user denied it/)
-})
+test(
+  'at a terminal, y, a with Enter and n answer: once, for the session, and no; an arrow key does not',
+  { ...LIMIT, skip: !hasTerminals },
+  async () => {
+    await using desk = await Desk.start([act(1), act(2), act(3), say('all done')])
+    const good = badServer(desk.folder)
+    desk.config(`${table('good', good.config)}${ONLY}[model]\nbaseUrl = "${desk.model.url}"\nname = "any"\n`)
+    const run = desk.place.startInTerminal(['run', 'go'])
+    await run.shown(/"n":1\}[^]*\[y\] allow/)
+    run.press('\x1b[A') // Up
+    await run.shown(/That answers nothing/)
+    run.press('n')
+    await run.shown(/"n":2\}[^]*\[y\] allow/)
+    run.press('y')
+    await run.shown(/"n":3\}[^]*\[y\] allow/)
+    run.press('a')
+    await run.shown(/Press Enter to allow/)
+    run.press('\r')
+    await run.shown(/all done/)
+    assert.equal(await run.code, 0, run.text())
+    assert.deepEqual(
+      good.lines().filter((line) => line.startsWith('act')),
+      ['act 2', 'act 3'],
+    )
+    const denied = desk.model.received('any').at(1)
+    assert.match(JSON.stringify(denied?.messages), /the user denied it/)
+  },
+)
 
 test(
   'at a terminal, Ctrl-C leaves the question for later: exit 4, and the call has not run',

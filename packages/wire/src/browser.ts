@@ -26,5 +26,6 @@ export {
 export type { PolicyInput } from './policy-schema.ts'
 export type * from './checkpoint-api.ts'
 export type * from './runner-api.ts'
+export { marked, reveal } from './reveal.ts'
 export type { SseFrame } from './sse-frame.ts'
 export { encodeSse, SseDecoder } from './sse.ts'

@@ -65,6 +65,7 @@ export function addSessionCommands(command: AddCommand): void {
     .option('--deny', 'deny it')
     .option('--session', 'allow this tool for the rest of the session')
     .option('--reason <text>', 'why, for the model and the record')
+    .option('--show', 'only show the call, to its end')
   command<RmOptions>(
     'rm <session...>',
     'delete sessions that have ended; needs no daemon',

@@ -4,12 +4,18 @@ import { Fault } from '@breakfall/faults'
 import type { ApprovalDecision, Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, findViewer, oneShotClient } from '../daemon/find.ts'
+import { callText } from '../render/call-text.ts'
 import { utcTime } from '../render/parked.ts'
-import { printable } from '../render/printable.ts'
+import type { Output } from '../render/output.ts'
 import { keyForTurn } from '../run/brought-model.ts'
 import { showTurn, turnFor } from './sessions.ts'
 
-export type ApproveOptions = { readonly deny?: boolean; readonly session?: boolean; readonly reason?: string }
+export type ApproveOptions = {
+  readonly deny?: boolean
+  readonly session?: boolean
+  readonly reason?: string
+  readonly show?: boolean
+}
 
 export async function approveCommand(
   context: Context,
@@ -19,11 +25,17 @@ export async function approveCommand(
   const { config, out } = context
   if (options.deny === true && options.session === true)
     throw new Fault('invalid_request', { error: '--deny and --session contradict each other' })
+  const { deny, session, reason: given, show = false } = options
+  if (show && (deny ?? session ?? given) !== undefined)
+    throw new Fault('invalid_request', {
+      error: '--show answers nothing, so it takes no --deny, --session or --reason',
+    })
   const { viewer } = await findViewer(config, '')
-  if (id === undefined) return list(viewer, context)
+  if (id === undefined) return list(viewer, show, context)
   const turn = await turnFor(viewer, id)
   if (turn.approval === undefined)
     throw new Fault('turn_not_parked', { error: `Turn ${turn.id} does not wait for an approval; it is ${turn.state}` })
+  if (show) return showWaiting([turn], show, out)
   const decision: ApprovalDecision =
     options.deny === true ? 'deny' : options.session === true ? 'allow_session' : 'allow'
   const reason = options.reason === undefined ? {} : { reason: options.reason }
@@ -41,12 +53,17 @@ export async function approveCommand(
 
 // ---- details ----
 
-async function list(viewer: SessionViewer, { out }: Context): Promise<void> {
+async function list(viewer: SessionViewer, isWhole: boolean, { out }: Context): Promise<void> {
   const { sessions } = await viewer.sessionPage({ state: 'parked' })
   const waiting: Turn[] = []
   for (const { turn } of sessions) {
     if (turn?.parked?.category === 'approval_needed') waiting.push(await viewer.turn(turn.id))
   }
+  showWaiting(waiting, isWhole, out)
+}
+
+/** Each call to its end if `isWhole`. A program always gets all of it. */
+function showWaiting(waiting: readonly Turn[], isWhole: boolean, out: Output): void {
   if (out.json) {
     for (const { id: turnId, sessionId, approval } of waiting) out.data({ turnId, sessionId, ...approval })
     return out.result({ outcome: 'finished', waiting: waiting.length })
@@ -54,9 +71,11 @@ async function list(viewer: SessionViewer, { out }: Context): Promise<void> {
   if (waiting.length === 0) out.line('no call waits for an approval')
   for (const { sessionId, approval } of waiting) {
     if (approval === undefined) continue
-    out.line(`${sessionId}  ${approval.tool} ${printable(JSON.stringify(approval.arguments)).slice(0, 300)}`)
+    const { text, isCut } = callText(approval.tool, approval.arguments, isWhole ? Infinity : undefined)
+    out.line(`${sessionId}  ${text}`)
     const until = approval.expiresAt === null ? '' : `; it waits until ${utcTime(approval.expiresAt)}`
     out.line(`  ${approval.why}${until}`)
+    if (isCut) out.hint(`  to see all of it: breakfall approve ${sessionId} --show`)
     out.hint(`  breakfall approve ${sessionId}   or   breakfall approve ${sessionId} --deny --reason TEXT`)
   }
 }

@@ -109,6 +109,11 @@ export class Output {
     this.#stdout.write(`\x1b[${lines}A\x1b[J`)
   }
 
+  /** Whether the terminal marks what is pasted, which tells it from what is typed. */
+  marksPastes(isOn: boolean): void {
+    if (this.isTerminal) this.#stdout.write(isOn ? '\x1b[?2004h' : '\x1b[?2004l')
+  }
+
   /** Streams text in one style. The style ends before anything else is written. */
   stream(style: Style, text: string): void {
     this.#endsWithStatus = false

@@ -3,17 +3,31 @@
  *
  * I1  A question is asked once, and goes away when someone else answers it.
  * I2  Without a keyboard the run does not wait: it says how to approve.
- * I3  Every key that is pressed after the question appeared counts, however fast. What was typed before it answers nothing.
+ * I3  One key is one answer. A key counts if nothing else is received shortly before or after it: what was typed before the question
+ *     appeared, what is pasted, and the several bytes of an arrow key answer nothing. Only Ctrl-C counts in any company.
+ * I4  What allows more than the call that is shown takes a second key.
  */
-import type { DaemonClient } from '@breakfall/client'
 import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { type CallText, callText } from '../render/call-text.ts'
 import type { Output } from '../render/output.ts'
-import { printable } from '../render/printable.ts'
+import { CTRL_C, ENTER, type Key, type KeyState, keysOf, NO_KEYS, OTHER } from './keys.ts'
 
-type Keyboard = Pick<NodeJS.ReadStream, 'isTTY' | 'setRawMode' | 'on' | 'off' | 'resume' | 'pause'>
+/** `process.stdin`, or a test's. */
+type Keyboard = {
+  readonly isTTY?: boolean
+  setRawMode(isRaw: boolean): unknown
+  on(event: 'data', listener: (bytes: Buffer) => void): unknown
+  off(event: 'data', listener: (bytes: Buffer) => void): unknown
+  resume(): unknown
+  pause(): unknown
+}
+
+type Answers = {
+  approve(turnId: string, answer: { readonly callId: string; readonly decision: ApprovalDecision }): Promise<unknown>
+}
 
 export class Approvals implements Disposable {
-  readonly #client: Pick<DaemonClient, 'approve'>
+  readonly #client: Answers
   readonly #out: Output
   readonly #keyboard: Keyboard
   readonly #leave: () => void
@@ -21,7 +35,7 @@ export class Approvals implements Disposable {
   #stopListening: (() => void) | undefined
 
   constructor(parts: {
-    readonly client: Pick<DaemonClient, 'approve'>
+    readonly client: Answers
     readonly out: Output
     /** Ctrl-C, which a raw keyboard does not send as a signal. */
     readonly leave: () => void
@@ -54,33 +68,49 @@ export class Approvals implements Disposable {
   // ---- details ----
 
   async #ask(question: SessionEventOf<'approval-requested'>): Promise<void> {
+    let state: KeyState = NO_KEYS
+    let together: readonly Key[] = []
+    let settling: NodeJS.Timeout | undefined
     let isShown = false
-    const onKeys = (data: Buffer): void => {
-      const key = data
-        .toString()
-        .toLowerCase()
-        .split('')
-        .find((char) => char === CTRL_C || KEYS[char] !== undefined)
-      if (!isShown || key === undefined) return
-      const decision = KEYS[key]
+    const asked = new Asked(question)
+    const onKey = (key: Key): void => {
+      const next = asked.press(key)
+      if (next.say !== undefined) this.#out.line(next.say)
+      if (next.decision === undefined) return
       this.#stopListening?.()
-      if (decision === undefined) this.#leave()
-      else void this.#answer(question, decision)
+      void this.#answer(question, next.decision)
+    }
+    const onBytes = (bytes: Buffer): void => {
+      const read = keysOf(bytes, state)
+      state = read.state
+      if (!isShown) return
+      if (read.keys.includes(CTRL_C)) {
+        this.#stopListening?.()
+        return this.#leave()
+      }
+      together = [...together, ...read.keys].slice(0, 2) // more than one is too many
+      clearTimeout(settling)
+      settling = setTimeout(() => {
+        const [key, ...more] = together
+        together = []
+        if (key !== undefined) onKey(more.length === 0 ? key : OTHER)
+      }, SETTLE_MS)
     }
     this.#keyboard.setRawMode(true)
-    this.#keyboard.on('data', onKeys)
+    this.#keyboard.on('data', onBytes)
     this.#keyboard.resume()
+    this.#out.marksPastes(true)
     this.#stopListening = () => {
       this.#stopListening = undefined
-      this.#keyboard.off('data', onKeys)
+      clearTimeout(settling)
+      this.#out.marksPastes(false)
+      this.#keyboard.off('data', onBytes)
       this.#keyboard.setRawMode(false)
       this.#keyboard.pause()
     }
     await readPending() // I3
     isShown = true
-    const given = printable(JSON.stringify(question.arguments)).slice(0, ARGUMENTS_CHARS)
-    this.#out.say(`${question.tool} ${given}`)
-    this.#out.say('[y] allow   [a] allow this tool for the session   [n] deny   [Ctrl-C] decide later')
+    this.#out.line(asked.question)
   }
 
   async #answer({ turnId, callId }: SessionEventOf<'approval-requested'>, decision: ApprovalDecision): Promise<void> {
@@ -97,6 +127,46 @@ async function readPending(): Promise<void> {
   for (const _turn of [1, 2]) await new Promise((resolve) => setImmediate(resolve))
 }
 
-const ARGUMENTS_CHARS = 500
-const CTRL_C = '\u0003'
-const KEYS: Readonly<Record<string, ApprovalDecision>> = { y: 'allow', a: 'allow_session', n: 'deny' }
+/** Longer than a terminal takes to deliver what belongs together, shorter than a person takes to press two keys. */
+const SETTLE_MS = 25
+
+const DECISIONS: Readonly<Record<Key, ApprovalDecision>> = { y: 'allow', n: 'deny' }
+
+/** What a key means, given the keys before it. */
+class Asked {
+  readonly #call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments'>
+  readonly #shown: CallText
+  #isConfirming = false
+  #isHelped = false
+
+  constructor(call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments'>) {
+    this.#call = call
+    this.#shown = callText(call.tool, call.arguments)
+  }
+
+  get question(): string {
+    return `${this.#shown.text}\n${this.#choices}`
+  }
+
+  get #choices(): string {
+    const more = this.#shown.isCut ? '[s] show all of it   ' : ''
+    return `[y] allow   [a] allow this tool for the session   [n] deny   ${more}[Ctrl-C] decide later`
+  }
+
+  press(pressed: Key): { readonly decision?: ApprovalDecision; readonly say?: string } {
+    const key = pressed.toLowerCase()
+    const wasConfirming = this.#isConfirming
+    this.#isConfirming = key === 'a'
+    if (wasConfirming && key === ENTER) return { decision: 'allow_session' } // I4
+    const decision = DECISIONS[key]
+    if (decision !== undefined) return { decision }
+    const { tool, arguments: given } = this.#call
+    if (this.#isConfirming)
+      return { say: `Press Enter to allow every further call of ${tool} in this session without a question.` }
+    if (key === 's') return { say: `${callText(tool, given, Infinity).text}\n${this.#choices}` }
+    if (wasConfirming) return { say: `Not allowed for the session.\n${this.#choices}` }
+    if (this.#isHelped) return {}
+    this.#isHelped = true
+    return { say: `That answers nothing: press one key.\n${this.#choices}` }
+  }
+}

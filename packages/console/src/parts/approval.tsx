@@ -4,12 +4,13 @@ import type { Call } from '../fold/view.ts'
 import { approve } from '@breakfall/client/internal'
 import { daemon } from '../link/api.ts'
 import { Action, outcomes } from './action.tsx'
+import { givenTo } from '../thread/words.ts'
 import { Countdown } from './basics.tsx'
 
 /** `approval` is a new value after each change: a component that reads signals does not look into a call that changed. */
 type ApprovalProps = {
   readonly approval: NonNullable<Call['approval']>
-  readonly callId: string
+  readonly call: Pick<Call, 'id' | 'tool' | 'arguments'>
   readonly turnId: string
   readonly isReadOnly: boolean
 }
@@ -28,7 +29,7 @@ const DECIDED: Readonly<Record<string, string>> = {
 
 const DENY = { question: 'Deny this call?', field: 'Why? The model reads it', yes: 'Deny it', no: 'Not yet' } as const
 
-export function Approval({ approval, callId, turnId, isReadOnly }: ApprovalProps): VNode {
+export function Approval({ approval, call, turnId, isReadOnly }: ApprovalProps): VNode {
   if (approval.decision !== null)
     return (
       <p class="more">
@@ -46,33 +47,48 @@ export function Approval({ approval, callId, turnId, isReadOnly }: ApprovalProps
           </span>
         )}
       </p>
+      <pre class="raw" tabIndex={0} role="group" aria-label={`What ${call.tool} is given`}>
+        {givenTo(call)}
+      </pre>
       {isReadOnly ? null : (
         <div class="row">
-          <ApprovalAnswers callId={callId} turnId={turnId} place="call" />
+          <ApprovalAnswers call={call} turnId={turnId} place="call" />
         </div>
       )}
-      <p role="status">{outcomes.value[`approve:${callId}`]}</p>
+      <p role="status">{outcomes.value[`approve:${call.id}`]}</p>
     </div>
   )
 }
 
-type AnswersProps = { readonly callId: string; readonly turnId: string; readonly place: 'bar' | 'call' }
+type AnswersProps = {
+  readonly call: Pick<Call, 'id'>
+  readonly turnId: string
+  readonly place: 'bar' | 'call'
+  /** The place does not show all of the call, so it can only be denied there. */
+  readonly isCut?: boolean
+}
 
 /** The result of a press is shown next to the call. */
-export function ApprovalAnswers({ callId, turnId, place }: AnswersProps): VNode {
+export function ApprovalAnswers({ call, turnId, place, isCut = false }: AnswersProps): VNode {
+  const read = (): void => document.getElementById(`call-${call.id}`)?.scrollIntoView({ block: 'center' })
   return (
     <>
-      {ANSWERS.map(({ decision, label, pending }) => (
+      {isCut ? (
+        <button type="button" onClick={read}>
+          Read all of it
+        </button>
+      ) : null}
+      {ANSWERS.filter(({ decision }) => !isCut || decision === 'deny').map(({ decision, label, pending }) => (
         <Action
           key={decision}
-          id={`approve-${place}-${decision}:${callId}`}
-          subject={`approve:${callId}`}
+          id={`approve-${place}-${decision}:${call.id}`}
+          subject={`approve:${call.id}`}
           label={label}
           pendingLabel={pending}
           kind={decision === 'deny' ? 'danger' : decision === 'allow' ? 'primary' : undefined}
           confirm={decision === 'deny' ? DENY : undefined}
           run={async (reason) => {
-            await approve(daemon, turnId, { callId, decision, ...(reason === '' ? {} : { reason }) })
+            await approve(daemon, turnId, { callId: call.id, decision, ...(reason === '' ? {} : { reason }) })
             return undefined
           }}
         />

@@ -55,7 +55,7 @@ function Shown({ call, sessionId, turnId, isReadOnly, onPick }: CallProps): VNod
         </span>
       </div>
       {call.approval === null || (call.approval.decision === null && !isAsked) ? null : (
-        <Approval approval={call.approval} callId={call.id} turnId={turnId} isReadOnly={isReadOnly} />
+        <Approval approval={call.approval} call={call} turnId={turnId} isReadOnly={isReadOnly} />
       )}
       {call.lookups.length === 0 ? null : <Lookups lookups={call.lookups} isOver={call.outcome !== 'running'} />}
       <Body call={call} />

@@ -7,7 +7,7 @@ import { sessionLink } from '../route.ts'
 import { plainOutput } from '../text/ansi.ts'
 import { bytes, length } from '../text/format.ts'
 import { reveal } from '../text/reveal.ts'
-import { ACTIONS, callLine, happened, RESUMED_BY, WORDS } from '../thread/words.ts'
+import { ACTIONS, callLine, givenTo, happened, RESUMED_BY, WORDS } from '../thread/words.ts'
 import { Category, CopyButton, Exact } from './basics.tsx'
 import { forAnAgent } from './for-agent.ts'
 import type { Pick } from './pick.ts'
@@ -204,7 +204,7 @@ function CallDetails({ call, sessionId }: { readonly call: Call; readonly sessio
     <>
       <p>{WORDS.call(call, ms)}.</p>
       <pre class="raw" tabIndex={0} role="group" aria-label="Arguments">
-        {reveal(JSON.stringify(call.arguments, null, 2)).slice(0, 20_000)}
+        {givenTo(call)}
       </pre>
       <List
         rows={[

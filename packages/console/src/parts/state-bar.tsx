@@ -10,7 +10,7 @@ import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
 import { callLine, faultTitle, happened } from '../thread/words.ts'
 import { clockTime, counted, leftOf, length, number } from '../text/format.ts'
-import { oneLine } from '../text/reveal.ts'
+import { oneLine, reveal } from '../text/reveal.ts'
 import { Action, outcomes } from './action.tsx'
 import { ApprovalAnswers } from './approval.tsx'
 import { announce } from './announcer.tsx'
@@ -144,7 +144,7 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
           looks again <In until={Date.parse(resumeAt)} />
         </span>,
       )
-    if (question !== undefined) parts.push(<code>{oneLine(callLine(question), 120)}</code>)
+    if (question !== undefined) parts.push(<code>{oneLine(JSON.stringify(question.arguments), ASKED_CHARS)}</code>)
     const advice = question !== undefined ? '' : (fault.message?.advice ?? (state === 'needs' ? fault.error : ''))
     if (advice !== '') parts.push(<span class="muted">{advice}</span>)
   } else if (turn.wait !== null) {
@@ -183,6 +183,11 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
 
 const commands = ({ unknownOutcomes }: TurnView): string =>
   unknownOutcomes === 1 ? 'a command' : `${unknownOutcomes} commands`
+
+const ASKED_CHARS = 160
+
+/** Whether the bar has no room for all of the call that it asks about. */
+const isCut = ({ arguments: given }: Call): boolean => reveal(JSON.stringify(given)).length > ASKED_CHARS
 
 /** The call that waits for a person's yes or no. */
 const questionIn = (turn: TurnView): Call | undefined =>
@@ -236,7 +241,9 @@ function Actions({ turn, state }: { readonly turn: TurnView; readonly state: Sta
   const label = turn.wait !== null ? 'Retry now' : 'Resume'
   return (
     <>
-      {question === undefined ? null : <ApprovalAnswers callId={question.id} turnId={turn.id} place="bar" />}
+      {question === undefined ? null : (
+        <ApprovalAnswers call={question} turnId={turn.id} place="bar" isCut={isCut(question)} />
+      )}
       {canResume ? (
         <Action
           id={`resume:${turn.id}`}

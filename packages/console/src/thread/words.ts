@@ -3,7 +3,7 @@ import { FAULTS, isFaultCategory } from '@breakfall/faults'
 import type { Call, Step, WireFault } from '../fold/view.ts'
 import { jsonOf, textOf } from '../link/shapes.ts'
 import { counted, length } from '../text/format.ts'
-import { oneLine } from '../text/reveal.ts'
+import { oneLine, reveal } from '../text/reveal.ts'
 import type { Words } from './segments.ts'
 
 export const happened = (fault: WireFault): string => fault.message?.happened ?? fault.error
@@ -24,6 +24,9 @@ export const RESUMED_BY: Readonly<Record<string, string>> = {
   person: 'a person resumed it',
   restart: 'the daemon restarted',
 }
+
+/** Everything that a call was given: what a person allows. */
+export const givenTo = ({ arguments: given }: Pick<Call, 'arguments'>): string => reveal(JSON.stringify(given, null, 2))
 
 /** What a call does, in one line. For a tool of somebody else that is everything it was given: a person may have to allow it. */
 export function callLine({ tool, arguments: given }: Call): string {
