@@ -1,0 +1,70 @@
+/** One run as plain data: what the client asks, and what the upstream sends each time it is asked. */
+import type { Hold, ProfileName, RelayApiName } from '@breakfall/model'
+
+export type Json = { readonly [key: string]: unknown }
+
+export type Frame = { readonly event?: string; readonly data: string }
+
+/** Options of the gateway. Cases with the same options share one. */
+export type Setting = {
+  readonly hold: Hold
+  readonly profile?: ProfileName
+  /** The upstream compresses its answers. */
+  readonly isCompressed?: boolean
+  /** Limits that change what is held, and for how long. */
+  readonly limit?: 'hold 0 ms' | 'hold 300 bytes' | 'ping 2 ms' | 'silence 60 ms'
+}
+
+export type Case = {
+  readonly api: RelayApiName
+  readonly setting: Setting
+  readonly path: string
+  readonly body: Json
+  /** The last one is repeated. */
+  readonly attempts: readonly Script[]
+}
+
+/** What the upstream sends when it is asked. */
+export type Script = {
+  readonly frames: readonly Frame[]
+  /** The same answer as one JSON document, which is sent instead. */
+  readonly whole?: Json
+  /** A refusal, sent instead. */
+  readonly status?: number
+  readonly style: Style
+  readonly cut?: Cut
+  /** What it does if it is asked to continue a text. Default: continues it if it is the beginning of its own. */
+  readonly onPrefill?: 'refuse' | 'start over' | 'repeat'
+  /** A background response: how often the rest is cut again, and whether its events are gone. */
+  readonly background?: { readonly cuts: readonly number[]; readonly isTooOld: boolean }
+}
+
+/** `at` counts bytes of the body before compression; `error` is sent instead of the frame there. */
+export type Cut =
+  | { readonly how: 'reset' | 'fin' | 'clean' | 'stall'; readonly at: number }
+  | { readonly how: 'error'; readonly at: number; readonly frame: Frame }
+
+/** How the same frames look on the wire. */
+export type Style = {
+  readonly lineEnd: '\n' | '\r\n' | '\r' | 'mixed'
+  readonly space: ' ' | ''
+  readonly json: 'compact' | 'escaped' | 'lines'
+  /** Comments, event ids and reconnection times between the frames. */
+  readonly extras: readonly { readonly before: number; readonly line: string }[]
+  readonly bom: boolean
+  readonly framing: 'chunked' | 'length' | 'close'
+  readonly encoding: '' | 'gzip' | 'deflate' | 'br'
+  /** Bytes of each write; what is left goes out as one. Empty: all at once. `frames`: each frame on its own. */
+  readonly writes: readonly number[] | 'frames'
+}
+
+export const PLAIN: Style = {
+  lineEnd: '\n',
+  space: ' ',
+  json: 'compact',
+  extras: [],
+  bom: false,
+  framing: 'chunked',
+  encoding: '',
+  writes: [],
+}

@@ -1,0 +1,135 @@
+/** A client on a bare socket: sends a request, keeps every byte of the answer and notes how the connection ended. */
+import { connect, type Socket } from 'node:net'
+
+export type Reply = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+  /** By HTTP's rules: the last chunk or the announced length came. */
+  readonly isWhole: boolean
+  /** Nothing happened for longer than any stream takes. */
+  readonly isHung: boolean
+}
+
+const HUNG_MS = 60_000
+
+/** Keeps the connections of proper answers for the next requests. */
+export class Client {
+  readonly #idle = new Map<number, Socket[]>()
+  readonly #open = new Set<Socket>()
+
+  ask(port: number, path: string, body: string, headers: Readonly<Record<string, string>>): Promise<Reply> {
+    const socket = this.#idle.get(port)?.pop() ?? this.#connect(port)
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+    return new Promise((resolve) => {
+      const reader = new ReplyReader()
+      const end = (isHung = false): void => {
+        clearTimeout(timer)
+        socket.removeAllListeners('data').removeAllListeners('close')
+        if (reader.isWhole) {
+          const idle = this.#idle.get(port) ?? []
+          this.#idle.set(port, [...idle, socket])
+        } else socket.destroy()
+        resolve(reader.reply(isHung))
+      }
+      const timer = setTimeout(() => end(true), HUNG_MS)
+      socket.on('data', (bytes: Buffer) => {
+        reader.push(bytes)
+        if (reader.isWhole) end()
+      })
+      socket.on('close', () => end())
+      socket.write(
+        `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${lines.join('')}\r\n${body}`,
+      )
+    })
+  }
+
+  close(): void {
+    for (const socket of this.#open) socket.destroy()
+  }
+
+  #connect(port: number): Socket {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    this.#open.add(socket)
+    socket.on('error', () => socket.destroy()) // the reader sees that the answer is not whole
+    socket.once('close', () => {
+      this.#open.delete(socket)
+      const idle = this.#idle.get(port)
+      if (idle !== undefined)
+        this.#idle.set(
+          port,
+          idle.filter((one) => one !== socket),
+        )
+    })
+    return socket
+  }
+}
+
+// ---- details ----
+
+class ReplyReader {
+  isWhole = false
+  #bytes: Buffer = Buffer.alloc(0)
+  #status = 0
+  #headers: Record<string, string> = {}
+  readonly #body: Buffer[] = []
+  #left: number | 'chunk head' | 'chunk end' | 'head' | 'last' = 'head'
+  #isChunked = false
+
+  push(bytes: Buffer): void {
+    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+    while (!this.isWhole && this.#step());
+  }
+
+  reply(isHung: boolean): Reply {
+    return {
+      status: this.#status,
+      headers: this.#headers,
+      body: Buffer.concat(this.#body),
+      isWhole: this.isWhole,
+      isHung,
+    }
+  }
+
+  #step(): boolean {
+    if (this.#left === 'head') return this.#head()
+    if (typeof this.#left === 'number') {
+      const taken = this.#bytes.subarray(0, this.#left)
+      this.#body.push(taken)
+      this.#bytes = this.#bytes.subarray(taken.length)
+      this.#left -= taken.length
+      if (this.#left > 0) return false
+      if (this.#isChunked) this.#left = 'chunk end'
+      else this.isWhole = true
+      return true
+    }
+    const end = this.#bytes.indexOf('\r\n')
+    if (end === -1) return false
+    const line = this.#bytes.toString('latin1', 0, end)
+    this.#bytes = this.#bytes.subarray(end + 2)
+    if (this.#left === 'last') this.isWhole = true
+    else if (this.#left === 'chunk end') this.#left = 'chunk head'
+    else {
+      const size = Number.parseInt(line, 16)
+      this.#left = size === 0 ? 'last' : size
+    }
+    return true
+  }
+
+  #head(): boolean {
+    const end = this.#bytes.indexOf('\r\n\r\n')
+    if (end === -1) return false
+    const [first = '', ...lines] = this.#bytes.toString('latin1', 0, end).split('\r\n')
+    this.#bytes = this.#bytes.subarray(end + 4)
+    this.#status = Number(first.split(' ')[1])
+    this.#headers = Object.fromEntries(
+      lines.map((line) => {
+        const colon = line.indexOf(':')
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+      }),
+    )
+    this.#isChunked = this.#headers['transfer-encoding'] === 'chunked'
+    this.#left = this.#isChunked ? 'chunk head' : Number(this.#headers['content-length'] ?? 0)
+    return true
+  }
+}

@@ -1,0 +1,88 @@
+/** `npm run fuzz`: streams with new seeds until the time is up, or one seed again. */
+import { parseArgs } from 'node:util'
+import type { RelayApiName } from '@breakfall/model'
+import { APIS } from './apis.ts'
+import { fuzz, told } from './fuzz.ts'
+import { makeCase } from './generate.ts'
+import { Rig, type Run } from './rig.ts'
+import { shrink } from './shrink.ts'
+
+const USAGE = `npm run fuzz -- [--minutes N] [--streams N] [--seed S] [--from S] [--api NAME] [--no-shrink]
+  --minutes N   how long (1)
+  --streams N   at most so many
+  --seed S      replays one stream, shrinks it if it is wrong, and prints it
+  --from S      the first seed (default: a new one)
+  --api NAME    only ${APIS.map(({ name }) => name).join(', ')}`
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    streams: { type: 'string' },
+    seed: { type: 'string' },
+    from: { type: 'string' },
+    api: { type: 'string' },
+    'no-shrink': { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+const api: RelayApiName | undefined = APIS.find(({ name }) => name === values.api)?.name
+if (values.help || (values.api !== undefined && api === undefined)) {
+  process.stderr.write(`${USAGE}\n`)
+  process.exit(2)
+}
+process.on('unhandledRejection', (reason) => {
+  process.stderr.write(
+    `an unhandled rejection, which must not happen: ${reason instanceof Error ? reason.stack : String(reason)}\n`,
+  )
+  process.exit(1)
+})
+
+const apiFlag = api === undefined ? '' : ` --api ${api}`
+await using rig = await Rig.start()
+process.exitCode = values.seed === undefined ? await many() : await again(Number(values.seed))
+
+async function again(seed: number): Promise<number> {
+  const run = await rig.run(makeCase({ seed, api }))
+  process.stdout.write(`${told(run)}\n`)
+  if (run.verdict.wrong === undefined) return 0
+  await smaller(seed, run)
+  return 1
+}
+
+async function many(): Promise<number> {
+  const from = Number(values.from ?? Date.now() % 1_000_000_000)
+  const [startedAt, until] = [performance.now(), performance.now() + Number(values.minutes) * 60_000]
+  process.stdout.write(`seeds from ${from}\n`)
+  const found: { readonly seed: number; readonly run: Run }[] = []
+  const tally = await fuzz(rig, {
+    seed: from,
+    streamsMax: values.streams === undefined ? Number.MAX_SAFE_INTEGER : Number(values.streams),
+    isOver: () => performance.now() > until,
+    api,
+    onWrong: (seed, run) => {
+      found.push({ seed, run })
+      if (found.length <= 20)
+        process.stdout.write(
+          `stream ${seed - from + 1}: ${run.made.api}: ${run.verdict.wrong?.kind}: npm run fuzz -- --seed ${seed}${apiFlag}\n`,
+        )
+    },
+  })
+  const seconds = (performance.now() - startedAt) / 1_000
+  process.stdout.write(
+    `${JSON.stringify(tally)} in ${seconds.toFixed(1)} s, ${Math.round(tally.streams / seconds)} a second\n`,
+  )
+  for (const [kind, { length }] of Map.groupBy(found, kindOf)) process.stdout.write(`  ${length} × ${kind}\n`)
+  for (const [, [first]] of Map.groupBy(found, kindOf)) if (first !== undefined) await smaller(first.seed, first.run)
+  return found.length === 0 ? 0 : 1
+}
+
+async function smaller(seed: number, run: Run): Promise<void> {
+  if (values['no-shrink']) return
+  const shrunk = await shrink(rig, seed, api, run.verdict.wrong?.kind ?? '')
+  const title = shrunk === undefined ? 'did not happen again; as it was' : `made smaller in ${shrunk.runs} runs`
+  process.stdout.write(`\n── npm run fuzz -- --seed ${seed}${apiFlag} (${title})\n${told(shrunk?.run ?? run)}\n`)
+}
+
+function kindOf({ run }: { readonly run: Run }): string {
+  return `${run.made.api}: ${run.verdict.wrong?.kind}`
+}
