@@ -53,6 +53,11 @@ const turnProviderSchema = record({
 })
 export type TurnProvider = z.infer<typeof turnProviderSchema>
 
+const fileNoteSchema = record({
+  before: z.string().nullable().describe('SHA-256 of the file as it is; null if there is none'),
+  after: z.string().describe('SHA-256 of what it will be'),
+})
+
 const traceparent = z.string().optional().describe("the turn's first span, as a W3C traceparent")
 
 export const eventSchemas = {
@@ -99,6 +104,10 @@ export const eventSchemas = {
       .optional()
       .describe("the call's span, as a W3C traceparent, if it has one; its command gets it as TRACEPARENT"),
     definition: z.string().optional().describe('marks the definition of the tool that the model was shown'),
+    notesFile: z
+      .boolean()
+      .optional()
+      .describe('true: a `tool-output` with `file` comes before the call writes its file; without one it has not'),
     usage: usageSchema.optional().describe('on the first call of an answer: what that answer used'),
     requestBytes: z.int().optional().describe('beside `usage`: size of the request that it counts'),
     cost: costSchema.optional().describe('what that answer cost'),
@@ -116,6 +125,7 @@ export const eventSchemas = {
     })
       .optional()
       .describe('the call leaves for an MCP server now; the text is empty'),
+    file: fileNoteSchema.optional().describe('the call writes its file now; the text is empty'),
   }),
   'tool-result': event('tool-result', {
     callId: z.string(),

@@ -15,6 +15,7 @@ import { addCost, costOf, type Price, totalCost } from '../turn/cost.ts'
 import { addUsage } from '../turn/usage.ts'
 import { changedFiles } from './changed-files.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
+import { NOTES_FILE } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 
@@ -154,7 +155,8 @@ export class AnswerWriter implements AttemptWriter {
       const shown = definition === undefined ? {} : { definition }
       const traceparent = this.#ports.traces.beginTool({ turnId, callId: id, tool })
       const traced = traceparent === undefined ? {} : { traceparent }
-      const known = { ...shown, ...traced }
+      const noted = NOTES_FILE.has(tool) ? { notesFile: true } : {}
+      const known = { ...shown, ...traced, ...noted }
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...known } as const
       const used = { usage, ...(cost === undefined ? {} : { cost }), requestBytes: this.#requestBytes }
       return index === 0 ? { ...call, ...used } : call

@@ -1,12 +1,15 @@
 /**
- * `read`, `write` and `edit`, over the runner's files. `read` has no effect and `write` replaces a file in one step, so both may be
- * repeated. `edit` may not: after a crash it checks the file first.
+ * `read`, `write` and `edit`, over the runner's files.
+ *
+ * I1  The journal has what a file is and what it is to become before it is written. After an interruption, the file as it is now
+ *     says whether it was written; if it is neither, that is unknown, and nothing is written over it.
  */
-import { isFault } from '@breakfall/faults'
+import { type Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box } from '@breakfall/wire'
-import type { ToolCall } from '../turn/state.ts'
+import type { FileNote, ToolCall } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
+import { edited, HALF_CHARACTER, noteOf, textOf, wasWritten } from './file-bytes.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import { type GiveUp, isGiveUp } from './performed.ts'
@@ -23,8 +26,9 @@ export function runRead(
 ): Promise<ToolOutcome | GiveUp> {
   return onFiles(ports, session, async (client, box) => {
     const { bytes } = await client.readFile(session.boxId, inWorkspace(given.path, box), { signal: session.signal })
-    if (bytes.includes(0)) return failedOutcome(`${given.path} is not a text file (${bytes.length} bytes).`)
-    const lines = ports.secrets.scrub(bytes.toString('utf8')).split('\n') // before anything is cut
+    const file = textOf(bytes)
+    if (file.kind === 'binary') return failedOutcome(`${given.path} ${file.what} (${bytes.length} bytes).`)
+    const lines = ports.secrets.scrub(file.text).split('\n') // before anything is cut
     if (lines.at(-1) === '') lines.pop()
     const from = given.offset ?? 1
     const shown = lines.slice(from - 1, from - 1 + (given.limit ?? READ_LIMITS.lines))
@@ -32,7 +36,11 @@ export function runRead(
       return failedOutcome(`${given.path} has ${lines.length} lines; there is nothing from line ${from} on.`)
     }
     const isPart = shown.length < lines.length
-    const note = isPart ? `\n[lines ${from} to ${from + shown.length - 1} of ${lines.length}]` : ''
+    const notes = [
+      ...(isPart ? [`lines ${from} to ${from + shown.length - 1} of ${lines.length}`] : []),
+      ...(file.note === '' ? [] : [file.note]),
+    ]
+    const note = notes.length === 0 ? '' : `\n[${notes.join('; ')}]`
     return { outcome: 'ok', text: (forModel(shown.join('\n')) || '(the file is empty)') + note }
   })
 }
@@ -43,13 +51,16 @@ export function runWrite(
   call: ToolCall,
   given: ToolArguments['write'],
 ): Promise<ToolOutcome | GiveUp> {
+  const writing = new FileWriting(ports, session, call)
   const bytes = Buffer.from(given.content)
   return onFiles(ports, session, async (client, box) => {
-    await checkpointTurn(ports, session, client, box)
-    ports.failpoint('before:write')
-    session.unstartedCalls.delete(call.callId)
-    await client.writeFile(session.boxId, inWorkspace(given.path, box), bytes, { signal: session.signal })
-    ports.failpoint('after:write')
+    if (!given.content.isWellFormed()) return failedOutcome(HALF_CHARACTER)
+    const path = inWorkspace(given.path, box)
+    const found = await readIfFile(client, session, path)
+    const before = isFault(found) ? null : found.bytes // it replaces whatever is there, or fails
+    const open = writing.judge(before)
+    if (open === 'unknown') return unknownOutcome(CHANGED_SINCE)
+    if (open !== 'yes') await writing.write(client, box, path, noteOf(before, bytes), bytes)
     return { outcome: 'ok', text: `wrote ${bytes.length} bytes to ${given.path}` }
   })
 }
@@ -60,63 +71,107 @@ export function runEdit(
   call: ToolCall,
   given: ToolArguments['edit'],
 ): Promise<ToolOutcome | GiveUp> {
-  let mayHaveWritten = !session.unstartedCalls.has(call.callId)
+  const writing = new FileWriting(ports, session, call)
   return onFiles(ports, session, async (client, box) => {
     const path = inWorkspace(given.path, box)
     for (let tries = 0; tries < EDIT_TRIES_MAX; tries += 1) {
-      const { bytes, etag } = await client.readFile(session.boxId, path, { signal: session.signal })
-      const content = bytes.toString('utf8')
-      const verdict = judgeEdit(content, given, mayHaveWritten)
-      if (verdict.do === 'answer') return verdict.outcome
-      const changed = content.replace(given.old, () => given.new)
-      await checkpointTurn(ports, session, client, box)
-      ports.failpoint('before:edit')
-      mayHaveWritten = true
-      session.unstartedCalls.delete(call.callId)
+      const found = await readIfFile(client, session, path)
+      const open = writing.judge(isFault(found) ? null : found.bytes)
+      if (open === 'unknown') return unknownOutcome(CHANGED_SINCE)
+      if (open === 'yes') return { outcome: 'ok', text: 'edited (the edit was already there after an interruption)' }
+      if (isFault(found)) throw found
+      const { bytes, etag } = found
+      const change = edited(bytes, given)
+      if (change.do === 'answer') return change.outcome
       try {
-        await client.writeFile(session.boxId, path, Buffer.from(changed), { ifMatch: etag, signal: session.signal })
-        ports.failpoint('after:edit')
+        await writing.write(client, box, path, noteOf(bytes, change.bytes), change.bytes, etag)
         return { outcome: 'ok', text: `edited ${given.path}` }
       } catch (thrown) {
         // Another write came in between, so ours was not applied: check the file again.
         if (!isFault(thrown) || thrown.category !== 'precondition_failed') throw thrown
-        mayHaveWritten = false
       }
     }
     return failedOutcome(`${given.path} kept changing while it was being edited; nothing was written.`)
   })
 }
 
-type EditVerdict = { readonly do: 'write' } | { readonly do: 'answer'; readonly outcome: ToolOutcome }
-
-/** Whether to write, judged by the file's current content. Pure. */
-export function judgeEdit(content: string, given: { old: string; new: string }, mayHaveWritten: boolean): EditVerdict {
-  const olds = occurrences(content, given.old)
-  if (mayHaveWritten) {
-    const hasNew = content.includes(given.new)
-    if (olds === 0 && hasNew)
-      return answer({ outcome: 'ok', text: 'edited (the edit was already there after an interruption)' })
-    // If the new text contains the old text, the file looks the same before and after.
-    const cannotTell = hasNew && given.new.includes(given.old)
-    if (olds === 1 && !cannotTell) return { do: 'write' }
-    return answer(unknownOutcome('it was interrupted, and the file does not show whether the edit was made'))
-  }
-  if (olds === 1) return { do: 'write' }
-  if (olds === 0) return answer(failedOutcome('the text to replace does not occur in the file; nothing was changed.'))
-  return answer(
-    failedOutcome(`the text to replace occurs ${olds} times; give more of its surroundings. Nothing was changed.`),
-  )
-}
-
 // ---- details ----
 
 const EDIT_TRIES_MAX = 5
+const CHANGED_SINCE = 'it was interrupted, and the file is neither what it was before nor what it was to become'
 
-const answer = (outcome: ToolOutcome): EditVerdict => ({ do: 'answer', outcome })
+/** The writes of one call. I1 */
+class FileWriting {
+  readonly #ports: Ports
+  readonly #session: LiveSession
+  readonly #call: ToolCall
+  /** A write whose answer was lost. */
+  #open: { readonly note: FileNote | undefined } | null
+  #noted: FileNote | undefined
 
-function occurrences(content: string, piece: string): number {
-  return content.split(piece).length - 1
+  constructor(ports: Ports, session: LiveSession, call: ToolCall) {
+    this.#ports = ports
+    this.#session = session
+    this.#call = call
+    this.#noted = call.file
+    this.#open = session.unstartedCalls.has(call.callId) ? null : { note: call.file }
+  }
+
+  /** Whether an earlier write of this call was made: then it is not made again. `no` also without one. */
+  judge(current: Buffer | null): 'yes' | 'no' | 'unknown' {
+    return this.#open === null ? 'no' : wasWritten(current, this.#open.note)
+  }
+
+  async write(
+    client: RunnerClient,
+    box: Box,
+    path: string,
+    note: FileNote,
+    bytes: Buffer,
+    ifMatch?: string,
+  ): Promise<void> {
+    const [session, { tool, callId }] = [this.#session, this.#call]
+    await checkpointTurn(this.#ports, session, client, box)
+    if (note.before !== this.#noted?.before || note.after !== this.#noted.after) {
+      const { id: turnId } = session.currentTurn
+      await session.append({ type: 'tool-output', turnId, callId, stream: 'stdout', text: '', file: note }) // I1
+      this.#noted = note
+    }
+    this.#ports.failpoint(`before:${tool}`)
+    session.unstartedCalls.delete(callId)
+    const earlier = this.#open
+    this.#open = { note }
+    try {
+      await client.writeFile(session.boxId, path, bytes, { ifMatch, signal: session.signal })
+    } catch (thrown) {
+      // This one was refused, but an earlier one may still arrive.
+      if (isFault(thrown) && thrown.category === 'precondition_failed') this.#open = earlier
+      throw thrown
+    }
+    this.#ports.failpoint(`after:${tool}`)
+  }
 }
+
+/** The fault if there is no file that can be read. */
+async function readIfFile(
+  client: RunnerClient,
+  session: LiveSession,
+  path: string,
+): Promise<{ readonly bytes: Buffer; readonly etag: string } | Fault> {
+  try {
+    return await client.readFile(session.boxId, path, { signal: session.signal })
+  } catch (thrown) {
+    if (isFault(thrown) && UNREADABLE.has(thrown.category)) return thrown
+    throw thrown
+  }
+}
+
+const UNREADABLE: ReadonlySet<FaultCategory> = new Set([
+  'file_not_found',
+  'invalid_request',
+  'forbidden',
+  'payload_too_large',
+] satisfies FaultCategory[])
 
 function onFiles(
   ports: Ports,
@@ -138,6 +193,9 @@ function onFiles(
     }
   })
 }
+
+/** Tools whose calls note the file that they write. */
+export const NOTES_FILE: ReadonlySet<string> = new Set(['write', 'edit'])
 
 /** Models like absolute paths; the runner takes paths relative to the workspace and refuses those outside it. */
 export function inWorkspace(path: string, box: Box): string {

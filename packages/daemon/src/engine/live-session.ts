@@ -367,12 +367,16 @@ const secretsIn = (env: Readonly<Record<string, string>> = {}): readonly string[
 
 /**
  * Calls run in order: of those without a result, only the first can have started in an earlier process. A call that waits for an
- * approval has not, nor has a call of a server's tool that never left.
+ * approval has not, nor has a call of a server's tool that never left, nor one that never came to write its file.
  */
 export function unstartedCallsOf({ turn }: SessionFold): Set<string> {
   const [first, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
-  const waits = first?.approval?.decision === null || (first?.tool.startsWith('mcp__') && first.sent.times === 0)
-  return new Set((first !== undefined && waits === true ? [first, ...later] : later).map((call) => call.callId))
+  if (first === undefined) return new Set()
+  const hasNotLeft =
+    first.approval?.decision === null ||
+    (first.tool.startsWith('mcp__') && first.sent.times === 0) ||
+    (first.notesFile && first.file === undefined)
+  return new Set((hasNotLeft ? [first, ...later] : later).map((call) => call.callId))
 }
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])

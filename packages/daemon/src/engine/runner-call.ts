@@ -4,7 +4,7 @@
  *
  * I1  Only faults whose `next` is `resolve` are retried here.
  * I2  Every failed call is in the journal before the next one starts.
- * I3  Every call passed in here is safe to repeat (an exec by its id, a file written whole, an edit that checks first), so a
+ * I3  Every call passed in here is safe to repeat (an exec by its id, a file after a look at what it is now), so a
  *     lost answer does not stop the turn.
  * I5  A box that refuses our epoch has seen a higher one. The store decides whether another owner has it. If not, ours is raised:
  *     the journal may come from a backup, or another session shares the box.

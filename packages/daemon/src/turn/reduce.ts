@@ -55,9 +55,10 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'tool-output':
       return withTurn(
         state,
-        updatedCall(turn, event.callId, (call) =>
-          event.sent === undefined ? outputGrown(call, event) : sent(call, event.sent),
-        ),
+        updatedCall(turn, event.callId, (call) => {
+          if (event.sent !== undefined) return sent(call, event.sent)
+          return event.file === undefined ? outputGrown(call, event) : { ...call, file: event.file }
+        }),
       )
     case 'tool-result':
       return resulted(state, turn, event)
@@ -145,6 +146,7 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
     execOffsets: {},
     result: null,
     ...NOT_SENT,
+    notesFile: event.notesFile === true,
     definition,
     traceparent,
   }
@@ -197,7 +199,7 @@ function sent(call: ToolCall, { taskId, refused }: NonNullable<SessionEventOf<'t
   return { ...call, sent: { times, taskId: taskId ?? call.sent.taskId } }
 }
 
-const NOT_SENT = { sent: { times: 0, taskId: undefined }, approval: null } as const
+const NOT_SENT = { sent: { times: 0, taskId: undefined }, approval: null, file: undefined } as const
 
 const asked = ({ why, expiresAt }: SessionEventOf<'approval-requested'>): Approval => ({
   why,

@@ -149,7 +149,14 @@ export type ToolCall = ToolCallRequest &
     /** How often it left for a server of tools, and what the server calls it. */
     readonly sent: { readonly times: number; readonly taskId: string | undefined }
     readonly approval: Approval | null
+    /** The file that it writes, before and after, once it has left. */
+    readonly file: FileNote | undefined
+    /** Without `file` it has certainly not written. False in journals of earlier versions. */
+    readonly notesFile: boolean
   }
+
+/** What a file is and what it will be, as hashes: `before` is null if there is none. */
+export type FileNote = NonNullable<SessionEventOf<'tool-output'>['file']>
 
 /** A question to a person about one call, and the answer. */
 export type Approval = {

@@ -12,7 +12,10 @@ import { Api } from './api.ts'
 /** Compiled once for all the daemons that tests start: half of their start-up is compiling. */
 const env = {
   ...process.env,
-  NODE_COMPILE_CACHE: join(tmpdir(), `breakfall-test-compile-cache-${process.getuid?.() ?? 0}`),
+  NODE_COMPILE_CACHE: join(
+    process.env['BREAKFALL_TEST_TMPDIR'] ?? tmpdir(),
+    `breakfall-test-compile-cache-${process.getuid?.() ?? 0}`,
+  ),
 }
 
 const PROGRAM = fileURLToPath(new URL('../programs/dies-at-failpoint.ts', import.meta.url))

@@ -38,6 +38,7 @@ export async function testRunner(
     allowWorkspace: options.allowWorkspace ?? [],
     boxesMax: options.boxesMax,
     idleExitMs: null,
+    etcCopyAfterMs: 3_600_000, // it would outlive a short test
   })
   let isStopped = false
   const stop = async (): Promise<void> => {

@@ -1,6 +1,7 @@
 /** Temporary folders and daemons that end with the test. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { type Daemon, type DaemonOptions, startDaemon } from '../../src/index.ts'
@@ -71,13 +72,16 @@ export async function optionsFor(
   return { stateDir, options, workspace, model }
 }
 
-/** Ends the runner that a daemon of this state folder started, by its own id. */
-export function stopRunner(stateDir: string): void {
+/** Ends the runner that a daemon of this state folder started, by its own id, and waits until it writes nothing more. */
+export async function stopRunner(stateDir: string): Promise<void> {
   const runner = readRunnerFile(stateDir)
   if (runner === undefined) return
   try {
-    process.kill(runner.pid, 'SIGTERM')
+    for (let signal: NodeJS.Signals | 0 = 'SIGTERM'; ; signal = 0) {
+      process.kill(runner.pid, signal)
+      await sleep(20)
+    }
   } catch {
-    // Gone already.
+    // Gone.
   }
 }

@@ -19,12 +19,12 @@ const script = inOrder(
     text: 'I start with two things.',
     calls: [
       { id: 'append-1', tool: 'bash', arguments: { command: 'echo one >> ledger; echo said-one; echo said-err >&2' } },
-      { id: 'write-1', tool: 'write', arguments: { path: 'file.txt', content: 'alpha beta\n' } },
+      { id: 'write-1', tool: 'write', arguments: { path: 'file.txt', content: '{ alpha beta }\n' } },
     ],
   },
   {
     calls: [
-      { id: 'edit-1', tool: 'edit', arguments: { path: 'file.txt', old: 'beta', new: 'gamma' } },
+      { id: 'edit-1', tool: 'edit', arguments: { path: 'file.txt', old: 'beta', new: '' } },
       { id: 'append-2', tool: 'bash', arguments: { command: 'echo two >> ledger; exit 3' } },
     ],
   },
@@ -70,7 +70,7 @@ const key = { 'idempotency-key': 'the-same-prompt' }
 function check(events: readonly SessionEvent[], workspace: string): void {
   assertNoGap(events)
   assert.equal(readFileSync(join(workspace, 'ledger'), 'utf8'), 'one\ntwo\n', 'each effect exactly once')
-  assert.equal(readFileSync(join(workspace, 'file.txt'), 'utf8'), 'alpha gamma\n')
+  assert.equal(readFileSync(join(workspace, 'file.txt'), 'utf8'), '{ alpha  }\n')
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-end', JSON.stringify(end))
   assert.equal(end.text, LAST_WORDS)
