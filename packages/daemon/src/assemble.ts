@@ -104,7 +104,7 @@ export async function assemble(
     isConfigured: () => isConfigured(config.last.runner),
   })
   const served = new ServedModels({
-    reread: async (provider) => providersOf(await config.read())[provider]?.serve,
+    reread: async (provider) => providersOf(await config.read()).get(provider)?.serve,
     stateDir,
     probeMsFirst: limits.probeMsFirst,
     spec: options.modelServer,

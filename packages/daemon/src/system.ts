@@ -154,7 +154,7 @@ function stateOf(runner: Runners): System['runner']['state'] {
 const fallbacksOf = ({ model, ...live }: LiveConfig): System['model']['fallbacks'] =>
   (model.fallback ?? []).map(({ name = model.name, baseUrl }) => ({
     name,
-    baseUrl: shownUrl(baseUrl ?? providersOf({ model, ...live })[model.provider ?? '']?.baseUrl ?? model.baseUrl),
+    baseUrl: shownUrl(baseUrl ?? providersOf({ model, ...live }).get(model.provider ?? '')?.baseUrl ?? model.baseUrl),
   }))
 
 const freeBytesOf = (folder: string): Promise<number | null> =>

@@ -331,3 +331,31 @@ test('a turn names the files of its file tools; what commands changed is unknown
   assert.deepEqual(files(fold(...ran, failed)), known)
   assert.ok(!('filesChanged' in (turnView(fold(...ran, failed), 's1', 't1', null)?.fault ?? {})))
 })
+
+/** What a plain object inherits, which a model may use as the name of a tool or a call. */
+const INHERITED = Object.getOwnPropertyNames(Object.prototype)
+
+test('calls are counted by name, whatever a model calls its tools and its calls', () => {
+  const name = fc.oneof(fc.constantFrom(...INHERITED), fc.constantFrom('bash', 'edit'), fc.string())
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.record({ tool: name, callId: name }), { selector: (of) => of.callId }), (calls) => {
+      const asked = calls.map(({ tool, callId }, n) => ({ ...call(callId, n), tool }))
+      const all = fold(start, step, ...asked, ...calls.map(({ callId }) => result(callId)))
+      const tools = turnView(all, 's1', 't1', null)?.tools ?? {}
+      const counts = Map.groupBy(calls, ({ tool }) => tool)
+      assert.deepEqual(
+        Object.entries(tools),
+        Object.entries(Object.fromEntries([...counts].map(([tool, of]) => [tool, of.length]))),
+      )
+      assert.deepEqual(Object.keys(all.turn?.glance.open ?? {}), [])
+    }),
+  )
+})
+
+test('a result of a call that nobody made changes nothing that is shown', () => {
+  const known = turnView(fold(start, step), 's1', 't1', null)
+  for (const callId of INHERITED) {
+    const shown = turnView(fold(start, step, result(callId)), 's1', 't1', null)
+    assert.deepEqual({ ...shown, lastSeq: known?.lastSeq }, known, callId)
+  }
+})

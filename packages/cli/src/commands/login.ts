@@ -10,6 +10,7 @@ import { Fault } from '@breakfall/faults'
 import { providerName } from '@breakfall/wire/internal'
 import { removeKey, storeKey } from '../config/credentials.ts'
 import { credentialsFile } from '../config/paths.ts'
+import { entryOf } from '../config/providers.ts'
 import type { Config } from '../config/schema.ts'
 import type { Context } from '../context.ts'
 
@@ -38,14 +39,14 @@ export function logoutCommand({ out, config }: Context, given: string): void {
 
 /** The variable that the provider's table names. Its key comes before a stored one. */
 const apiKeyEnvOf = (name: string, { model, providers = {} }: Config): string | undefined =>
-  (name === 'default' ? model : providers[name])?.apiKeyEnv
+  (name === 'default' ? model : entryOf(providers, name))?.apiKeyEnv
 
 /** A key that no provider uses would be stored for nothing, most likely for a misspelt name. */
 function unknownProvider(name: string, providers: readonly { readonly name: string }[]): Fault {
   const known = providers.map((provider) => provider.name)
   const happened = `There is no provider "${name}" in your config.toml${known.length === 0 ? '' : `, only ${known.join(', ')}`}; nothing was stored.`
   const table = name === 'default' ? '[model]' : `[providers.${name}]`
-  const baseUrl = USUAL_URLS[name] ?? 'https://…/v1'
+  const baseUrl = entryOf(USUAL_URLS, name) ?? 'https://…/v1'
   return new Fault('invalid_request', {
     error: `${happened} Add it first: ${table} baseUrl = "${baseUrl}"`,
   })

@@ -34,7 +34,8 @@ export function importedServers(json: unknown, known: readonly string[]): Import
   const notes: string[] = []
   for (const [given, server] of Object.entries(listed)) {
     const name = nameOf(given)
-    if (known.includes(name) || name in tables) notes.push(`${name} is configured already, so it was left out`)
+    if (known.includes(name) || Object.hasOwn(tables, name))
+      notes.push(`${name} is configured already, so it was left out`)
     else if (!isRecord(server)) notes.push(`${given} is not a table, so it was left out`)
     else if (server['disabled'] === true) notes.push(`${name} is disabled there, so it was left out`)
     else if (server['type'] === 'sse')

@@ -42,9 +42,11 @@ export function storeKey(env: Env, name: string, apiKey: string): string {
 
 /** False if there was no key of that name. */
 export function removeKey(env: Env, name: string): boolean {
-  const { [name]: removed, ...rest } = readCredentials(env)
-  if (removed !== undefined) writeCredentials(env, rest)
-  return removed !== undefined
+  const stored = readCredentials(env)
+  const { [name]: _, ...rest } = stored
+  const isStored = Object.hasOwn(stored, name)
+  if (isStored) writeCredentials(env, rest)
+  return isStored
 }
 
 /** Undefined if only its owner can read it, or if there is none. */

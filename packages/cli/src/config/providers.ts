@@ -65,7 +65,7 @@ type KeyTable = Pick<ProviderTable, 'apiKeyEnv' | 'api'> & { readonly baseUrl: s
 export function keyOf(name: string, table: KeyTable, env: Env, credentials: Credentials): Key {
   const { apiKeyEnv } = table
   if (apiKeyEnv !== undefined && (env[apiKeyEnv] ?? '') !== '') return variableKey(apiKeyEnv, env)
-  const stored = credentials[name]
+  const stored = entryOf(credentials, name)
   const usual = usualVariable(name, table)
   if (stored !== undefined) return { apiKey: stored, apiKeyVariable: apiKeyEnv ?? usual, isKeyStored: true }
   return variableKey(apiKeyEnv ?? usual, env)
@@ -116,8 +116,13 @@ export function unsetKeyVariable(
   { provider, apiKey, apiKeyVariable }: KeySource & { readonly provider: string },
   { model, providers = {} }: Config,
 ): string | undefined {
-  const named = (provider === 'default' ? model : providers[provider])?.apiKeyEnv
+  const named = (provider === 'default' ? model : entryOf(providers, provider))?.apiKeyEnv
   return apiKey === undefined && named === apiKeyVariable ? named : undefined
+}
+
+/** Users choose names, and `constructor` is one. */
+export function entryOf<T>(providers: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(providers, name) ? providers[name] : undefined
 }
 
 // ---- details, in the order they are used above ----

@@ -25,7 +25,8 @@ export function approvalFor(ports: Pick<Ports, 'outside'>, session: LiveSession,
       ? null
       : 'it runs outside the sandbox, and the configuration does not trust it as read-only'
   }
-  const isPure = call.tool === 'read' || call.tool === 'process' || ports.outside.custom[call.tool]?.effect === 'pure'
+  const isPure =
+    call.tool === 'read' || call.tool === 'process' || ports.outside.custom.get(call.tool)?.effect === 'pure'
   return levelOf(session) === 'process' && !isPure ? 'this box is no sandbox: commands run as you' : null
 }
 

@@ -19,7 +19,7 @@ export function offeredTools({ outside }: Pick<Ports, 'outside'>, session: LiveS
   if (known?.version === outside.version && known.tools === data.tools && known.outside === data.outside)
     return known.offered
   const mcp = outside.tools.filter((tool) => mayUse(data, tool.name, tool.server))
-  const custom = Object.entries(outside.custom).filter(([name]) => mayUse(data, name))
+  const custom = [...outside.custom].filter(([name]) => mayUse(data, name))
   const specs = [
     ...toolSpecs(data.tools),
     ...custom.map(([name, config]) => customSpec(name, config)),

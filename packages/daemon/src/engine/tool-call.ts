@@ -60,7 +60,7 @@ const AWAY: ReadonlySet<FaultCategory> = new Set([
 async function outcomeOf(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | GiveUp> {
   try {
     if (isMcpTool(call.tool)) return await runMcp(ports, session, call)
-    const custom = ports.outside.custom[call.tool]
+    const custom = ports.outside.custom.get(call.tool)
     if (custom !== undefined && mayUse(session.data, call.tool)) return await runCustom(ports, session, call, custom)
     const parsed = parseCall(call.tool, call.arguments, session.data.tools)
     switch (parsed.tool) {

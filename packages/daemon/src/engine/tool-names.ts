@@ -6,7 +6,7 @@ import { isMcpTool } from './mcp-call.ts'
 /** Built-in tools apart from those from outside. A list names all that the session may use; without one, it may use all. */
 export function toolsIn(
   names: readonly string[] | undefined,
-  custom: Readonly<Record<string, unknown>>,
+  custom: ReadonlyMap<string, unknown>,
 ): {
   readonly tools: readonly ToolName[]
   readonly outside: readonly string[] | undefined
@@ -15,7 +15,7 @@ export function toolsIn(
   if (names === undefined) return { tools: [...TOOL_NAMES], outside: undefined, needsBox: true }
   const tools = TOOL_NAMES.filter((name) => names.includes(name))
   const outside = names.filter((name) => !TOOL_NAMES.some((known) => known === name))
-  const unknown = outside.find((name) => !isMcpTool(name) && custom[name] === undefined)
+  const unknown = outside.find((name) => !isMcpTool(name) && !custom.has(name))
   if (unknown !== undefined) {
     const expected = `${TOOL_NAMES.join(', ')}, mcp__SERVER, mcp__SERVER__TOOL, or a tool that [tools.NAME] defines`
     throw invalidRequest([

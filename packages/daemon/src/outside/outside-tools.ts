@@ -17,7 +17,7 @@ export class OutsideTools {
   readonly #secrets: Pick<Secrets, 'set'>
   readonly #limits: Partial<McpLimits> | undefined
   #configs: Readonly<Record<string, McpServerConfig>> = {}
-  #custom: Readonly<Record<string, CustomToolConfig>> = {}
+  #custom: ReadonlyMap<string, CustomToolConfig> = new Map()
   #host: McpHost | undefined
   #loading: Promise<void> | undefined
   readonly #since: string
@@ -40,8 +40,8 @@ export class OutsideTools {
 
   configure({ mcp = {}, tools = {} }: Pick<LiveConfig, 'mcp' | 'tools'>): void {
     if (this.#isClosed) return
-    if (!isSame(tools, this.#custom)) {
-      this.#custom = tools
+    if (!isSame(tools, Object.fromEntries(this.#custom))) {
+      this.#custom = new Map(Object.entries(tools))
       this.#version += 1
     }
     if (isSame(mcp, this.#configs)) return
@@ -61,7 +61,7 @@ export class OutsideTools {
     return createHash('sha256').update(JSON.stringify(this.#configs)).digest('hex')
   }
 
-  get custom(): Readonly<Record<string, CustomToolConfig>> {
+  get custom(): ReadonlyMap<string, CustomToolConfig> {
     return this.#custom
   }
 

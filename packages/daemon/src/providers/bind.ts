@@ -38,13 +38,13 @@ export function bindModel(request: ModelRequest, live: LiveConfig, current: Boun
   if (model === undefined) return current
   const named = splitModel(model, live)
   if (named === undefined) return { model, provider: current.provider ?? defaultProvider(live) }
-  const config = providersOf(live)[named.provider]
+  const config = providersOf(live).get(named.provider)
   return { model: named.model, provider: config === undefined ? null : configured(named.provider, config) }
 }
 
 /** Every provider of the configuration, by name. */
-export function providersOf({ model, providers = {} }: LiveConfig): Readonly<Record<string, ProviderConfig>> {
-  return { ...providers, [model.provider ?? DEFAULT_PROVIDER]: model }
+export function providersOf({ model, providers = {} }: LiveConfig): ReadonlyMap<string, ProviderConfig> {
+  return new Map([...Object.entries(providers), [model.provider ?? DEFAULT_PROVIDER, model]])
 }
 
 /** Null if the daemon has no model. */
@@ -54,7 +54,7 @@ export function defaultProvider({ model }: LiveConfig): TurnProvider | null {
 
 /** The provider that the configuration has for a bound one now, if it is the same one (I2). */
 export function sameProvider(bound: TurnProvider, live: LiveConfig): ProviderConfig | undefined {
-  const config = providersOf(live)[bound.name]
+  const config = providersOf(live).get(bound.name)
   if (config === undefined || !hasServer(config)) return undefined
   if (config.serve !== undefined) return config
   const isSameName = bound.isNamed === true && config.isFixed !== true
@@ -96,7 +96,7 @@ function given(provider: ProviderGiven, live: LiveConfig): Pick<Binding, 'provid
     background,
   } = provider
   const address = { baseUrl: shownUrl(baseUrl), api: apiOf(provider) }
-  const config = providersOf(live)[name]
+  const config = providersOf(live).get(name)
   const known = config !== undefined && isSameAddress({ ...address, baseUrl }, config) ? config : undefined
   const hasSecret = apiKey !== undefined || address.baseUrl !== baseUrl // I1
   const isOwn = !hasSecret || (known !== undefined && known.apiKey === apiKey) // the daemon has the same key
@@ -128,7 +128,7 @@ function splitModel(text: string, live: LiveConfig): { provider: string; model: 
   const slash = text.indexOf('/')
   if (slash === -1) return undefined
   const [provider, model] = [text.slice(0, slash), text.slice(slash + 1)]
-  const known = Object.keys(providersOf(live))
+  const known = [...providersOf(live).keys()]
   if (known.includes(provider) && model !== '') return { provider, model }
   if (known.every((name) => name === DEFAULT_PROVIDER)) return undefined
   const expected = `PROVIDER/NAME with one of the providers ${known.join(', ')}`

@@ -174,9 +174,7 @@ export class Providers {
 
   /** The provider at that address, under the name that the configuration gives it. */
   viewAt(baseUrl: string, api: string): ProviderView {
-    const known = Object.entries(providersOf(this.#config.last)).find(([, config]) =>
-      isSameAddress({ baseUrl, api }, config),
-    )
+    const known = [...providersOf(this.#config.last)].find(([, config]) => isSameAddress({ baseUrl, api }, config))
     const host = URL.canParse(baseUrl) ? new URL(baseUrl).host : ''
     return { name: known?.[0] ?? host, baseUrl: shownUrl(baseUrl), api }
   }
@@ -204,7 +202,7 @@ export class Providers {
   /** The daemon's own key for that server, if it is the key that the session brought (I2). */
   #sameKey(bound: TurnProvider, live: LiveConfig): BroughtSecret | undefined {
     if (bound.keyFrom !== 'session' || bound.keyMark === undefined) return undefined
-    for (const config of Object.values(providersOf(live))) {
+    for (const config of providersOf(live).values()) {
       const { apiKey, baseUrl } = config
       if (apiKey !== undefined && isSameAddress(bound, config) && this.#markKey(apiKey) === bound.keyMark)
         return { apiKey, baseUrl }

@@ -142,12 +142,15 @@ function noteOf(entry: ToolEntry, request: ToolCallRequest | undefined): ToolEnt
   const bytes = Buffer.byteLength(entry.text)
   const head = JSON.stringify(entry.text.slice(0, 120).toWellFormed())
   const tail = JSON.stringify(entry.text.slice(-240).toWellFormed())
-  const text = `[Removed to make room: the result of ${tool} ${what}, ${bytes} bytes. It began ${head} and ended ${tail}. ${AGAIN[tool] ?? AGAIN_OTHER}]`
+  const text = `[Removed to make room: the result of ${tool} ${what}, ${bytes} bytes. It began ${head} and ended ${tail}. ${AGAIN.get(tool) ?? AGAIN_OTHER}]`
   return { ...entry, text, isNote: true }
 }
 
 const AGAIN_OTHER = 'The call was made once; look at its effects instead of repeating it.'
-const AGAIN: Readonly<Record<string, string>> = {
-  read: 'Read the file again if you need it.',
-  bash: 'The command ran once. If you need its output, run a command that only looks; repeat this one only if that changes nothing.',
-}
+const AGAIN: ReadonlyMap<string, string> = new Map([
+  ['read', 'Read the file again if you need it.'],
+  [
+    'bash',
+    'The command ran once. If you need its output, run a command that only looks; repeat this one only if that changes nothing.',
+  ],
+])

@@ -104,7 +104,7 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
       const { path } = event.arguments
       const writes = (tool === 'write' || tool === 'edit') && typeof path === 'string'
       return {
-        tools: { ...glance.tools, [tool]: (glance.tools[tool] ?? 0) + 1 },
+        tools: { ...glance.tools, [tool]: (own(glance.tools, tool) ?? 0) + 1 },
         open: { ...glance.open, [callId]: writes ? { execId, path } : { execId } },
       }
     }
@@ -132,7 +132,8 @@ function changeOf(glance: Glance, event: SessionEvent): Partial<Glance> | null {
 
 function resultOf(glance: Glance, event: Extract<SessionEvent, { type: 'tool-result' }>): Partial<Glance> {
   const { callId, outcome } = event
-  const { [callId]: call, ...open } = glance.open
+  const call = own(glance.open, callId)
+  const { [callId]: _, ...open } = glance.open
   const path = call?.path
   const isNew = path !== undefined && outcome === 'ok' && !glance.filesChanged.includes(path)
   return {
@@ -144,6 +145,10 @@ function resultOf(glance: Glance, event: Extract<SessionEvent, { type: 'tool-res
     ...(outcome === 'unknown' ? { unknownOutcomes: glance.unknownOutcomes + 1, marks: marked(glance, '?') } : {}),
   }
 }
+
+/** Models choose the names of tools and calls, and `constructor` is one. */
+const own = <T>(entries: Readonly<Record<string, T>>, name: string): T | undefined =>
+  Object.hasOwn(entries, name) ? entries[name] : undefined
 
 /** As the daemon marks what the model does not read. */
 const isLong = ({ exit, text }: Extract<SessionEvent, { type: 'tool-result' }>): boolean =>
