@@ -7,6 +7,8 @@ import { isolation } from '../breakfall.ts'
 import { checked, Desk, endedWith, filesWith, modeOf, REFUSING_URL, ofType, whole } from './desk.ts'
 import { sleeps } from '../daemon/rig.ts'
 import { ask, bash, byProgress, cutAfter, refuse, say, stallAfter } from '../answers.ts'
+import { done, finish, role, text, usage } from '../../test/kit/openai-frames.ts'
+import { stream } from '../../test/kit/plays.ts'
 import { isHistory } from '../daemon/shapes.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
@@ -30,6 +32,30 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     const sent = desk.model.received('any')[0]
     assert.match(String(sent?.headers.authorization), /^Bearer sk-wire-cli/)
     assert.equal(desk.place.leftovers().length, 0, 'its daemon and runner end with it')
+  })
+
+  test('an answer that stops at the token limit is never called finished, and ends with 7', async () => {
+    const answer = stream(role, text('Delete the old data folder, but only aft'), finish('length'), usage(9, 9), done)
+    await using desk = await Desk.start([answer, answer])
+    const run = await desk.run()
+    endedWith(run, 7, 'finished')
+    assert.equal(run.result['finish'], 'length')
+    const told = await desk.command(['run', 'go', ...isolation])
+    assert.equal(told.code, 7)
+    const [, session = ''] = /--session (\S+) "go on"/.exec(told.lines.join('\n')) ?? assert.fail(told.lines.join('\n'))
+    assert.match(
+      told.lines.join('\n'),
+      /◐ stopped at the model's token limit in 1 step, no faults\n {2}the answer is not complete/,
+    )
+    const shown = (await desk.command(['show', session])).lines.join('\n')
+    assert.match(shown, /state +cut off,[^]*turn \S+: stopped at the model's token limit, 1 step[^]*go on/)
+    const { json } = await desk.command(['sessions', '--json'])
+    assert.match(JSON.stringify(json[0]?.['turn']), /"finish":"length"/)
+    for (const args of [['sessions'], ['tail', '--no-follow', session]]) {
+      const all = (await desk.command(args)).lines.join('\n')
+      assert.match(all, /cut off|token limit/)
+      assert.doesNotMatch(all, /finished/)
+    }
   })
 
   test('counts survived faults', async () => {

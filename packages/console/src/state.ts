@@ -1,5 +1,6 @@
 /** States as people see them, in one place: the list, the header and the tab title all ask here. */
 import type { Session, TurnSummary } from '@breakfall/wire'
+import { isCutOff } from '@breakfall/wire/browser'
 import type { TurnView } from './fold/view.ts'
 
 /** Order is the order of the list: what needs a person comes first. */
@@ -13,6 +14,7 @@ export const STATES = {
   queued: { glyph: '⋯', word: 'queued', tone: 'cancelled' },
   running: { glyph: '●', word: 'running', tone: 'running' },
   finished: { glyph: '✓', word: 'finished', tone: 'finished' },
+  'cut-off': { glyph: '◐', word: 'cut off at the token limit', tone: 'retrying' },
   failed: { glyph: '✗', word: 'failed', tone: 'failed' },
   cancelled: { glyph: '⊘', word: 'cancelled', tone: 'cancelled' },
   idle: { glyph: '·', word: 'no turn yet', tone: 'cancelled' },
@@ -23,7 +25,7 @@ export const SECTIONS = [
   { key: 'needs', title: 'Needs you', states: ['needs', 'unknown', 'quarantined', 'abandoned'] },
   { key: 'waiting', title: 'Waiting', states: ['parked', 'retrying', 'queued'] },
   { key: 'running', title: 'Running', states: ['running'] },
-  { key: 'ended', title: 'Ended', states: ['finished', 'failed', 'cancelled', 'idle'] },
+  { key: 'ended', title: 'Ended', states: ['finished', 'cut-off', 'failed', 'cancelled', 'idle'] },
 ] as const satisfies readonly { key: string; title: string; states: readonly StateName[] }[]
 export type SectionKey = (typeof SECTIONS)[number]['key']
 
@@ -42,14 +44,14 @@ export function stateOf(session: Session): StateName {
   const turn = session.turn ?? null
   if (session.live === false) return 'abandoned'
   if (turn === null) return session.state === 'idle' ? 'idle' : 'running'
-  if (isOver(turn.state)) return turn.unknownOutcomes > 0 ? 'unknown' : turn.state
+  if (isOver(turn.state)) return endOf(turn.state, turn.unknownOutcomes, turn)
   return needsPerson(turn) ? 'needs' : turn.unknownOutcomes > 0 ? 'unknown' : turn.state
 }
 
 /** The same, from the fold of the open page and what only the session row knows. */
 export function stateOfTurn(turn: TurnView, session: Session | undefined): StateName {
   if (session?.quarantined != null) return 'quarantined'
-  if (turn.endedAt !== null) return turn.unknownOutcomes > 0 ? 'unknown' : turn.state
+  if (turn.endedAt !== null) return endOf(turn.state, turn.unknownOutcomes, turn.end ?? {})
   if (session?.live === false) return 'abandoned'
   if (turn.park?.fault.class === 'needs_action') return 'needs'
   return turn.unknownOutcomes > 0 ? 'unknown' : turn.state
@@ -61,6 +63,9 @@ export const sectionOf = (state: StateName): SectionKey =>
 export const titleOf = (session: Session): string => session.title || session.turn?.prompt || 'untitled session'
 
 // ---- details ----
+
+const endOf = (state: TurnSummary['state'], unknownOutcomes: number, end: Parameters<typeof isCutOff>[0]): StateName =>
+  unknownOutcomes > 0 ? 'unknown' : state === 'finished' && isCutOff(end) ? 'cut-off' : state
 
 type OverState = Extract<TurnSummary['state'], 'finished' | 'failed' | 'cancelled'>
 const isOver = (state: TurnSummary['state']): state is OverState =>

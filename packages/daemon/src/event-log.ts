@@ -2,7 +2,7 @@
  * The turning points of a turn as log lines, with the ids that link a line to the journal, the API and the runner. Texts and
  * command output stay in the journal.
  */
-import type { SessionEvent } from '@breakfall/wire'
+import { isCutOff, type SessionEvent } from '@breakfall/wire'
 import type { Logger } from 'pino'
 
 export function logEvent(log: Logger, event: SessionEvent): void {
@@ -36,8 +36,11 @@ export function logEvent(log: Logger, event: SessionEvent): void {
       return log.warn({ ...ids, tool: event.tool, callId: event.callId }, 'a tool call needs an approval')
     case 'approval':
       return log.info({ ...ids, callId: event.callId, decision: event.decision }, 'approval')
-    case 'turn-end':
-      return log.info({ ...ids, steps: event.steps, faultsSurvived: event.faultsSurvived }, 'turn ended')
+    case 'turn-end': {
+      const { steps, faultsSurvived, finish } = event
+      if (isCutOff(event)) return log.warn({ ...ids, steps, finish }, "turn ended at the model's token limit")
+      return log.info({ ...ids, steps, faultsSurvived, finish }, 'turn ended')
+    }
     case 'turn-error':
       return log.info({ ...ids, category: event.category, stopped: event.stopped }, 'turn ended with a fault')
     case 'turn-queued':

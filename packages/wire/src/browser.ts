@@ -8,6 +8,7 @@ export {
   EPOCH_HEADER,
   EVENT_TYPES,
   type EventType,
+  isCutOff,
   isTerminal,
   REQUEST_ID_HEADER,
   RESUME_REASONS,

@@ -117,6 +117,12 @@ const parkedField = record({
 }).nullable()
 
 /** A turn in a list of sessions: how it is or how it ended, without its text. */
+/** How the answer of a finished turn ended. */
+export const finishFields = {
+  finish: z.string().optional().describe('why the model stopped, if not because it was done'),
+  unproven: z.boolean().optional().describe('true: the server sent no proof that the answer is complete'),
+}
+
 export const turnSummarySchema = record({
   id: z.string(),
   state: z.enum(TURN_STATES),
@@ -130,6 +136,7 @@ export const turnSummarySchema = record({
   fault: record({ category: z.string(), class: z.string(), title: z.string(), error: z.string() }).nullable(),
   parked: parkedField,
   retry: record({ attempt: z.int(), max: z.int(), nextAt: time, category: z.string() }).nullable(),
+  ...finishFields,
   marks: z.string().describe('up to 64 characters: - a step, x a fault, p a park, k a takeover, ? an unknown outcome'),
 })
 export type TurnSummary = z.infer<typeof turnSummarySchema>
@@ -262,6 +269,7 @@ export const turnSchema = record({
   parked: parkedField,
   fault: record({ ...faultReportSchema.shape, actor: z.enum(CANCEL_ACTORS).optional() }).nullable(),
   result: record({ text: z.string() }).nullable(),
+  ...finishFields,
   usage: usageSchema,
   startedAt: time.nullable(),
   endedAt: time.nullable(),

@@ -7,7 +7,14 @@
 import { Fault } from '@breakfall/faults'
 import { SERVE_STATES } from '@breakfall/faults/internal'
 import { z } from 'zod'
-import { changedFields, costSchema, instructionsFileSchema, providerViewSchema, usageSchema } from './daemon-api.ts'
+import {
+  changedFields,
+  costSchema,
+  finishFields,
+  instructionsFileSchema,
+  providerViewSchema,
+  usageSchema,
+} from './daemon-api.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import {
@@ -209,8 +216,7 @@ export const eventSchemas = {
     steps: z.int(),
     faultsSurvived: z.int(),
     cost: costSchema.optional().describe('of the whole turn, if prices are set'),
-    finish: z.string().optional().describe('why the model stopped, if not because it was done'),
-    unproven: z.boolean().optional().describe('true: the server sent no proof that the answer is complete'),
+    ...finishFields,
     ...changedFields,
   }),
   'turn-error': event('turn-error', {

@@ -123,6 +123,7 @@ export {
   NETWORK_PRESETS,
   EPOCH_HEADER,
   type EventType,
+  isCutOff,
   isTerminal,
   REQUEST_ID_HEADER,
   RESUME_REASONS,

@@ -32,6 +32,9 @@ export const APPROVAL_DECISIONS = ['allow', 'deny', 'allow_session'] as const
 export type ApprovalDecision = (typeof APPROVAL_DECISIONS)[number]
 export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'] as const
 
+/** Whether the answer of a finished turn stopped at the model's token limit. */
+export const isCutOff = ({ finish }: { readonly finish?: string | null | undefined }): boolean => finish === 'length'
+
 export const SESSION_STATES = ['idle', 'busy', 'parked'] as const
 export const TURN_STATES = ['queued', 'running', 'retrying', 'parked', 'finished', 'failed', 'cancelled'] as const
 /** What a prompt does if a turn of another session is working in the same folder. */

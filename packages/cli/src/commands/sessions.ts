@@ -2,9 +2,11 @@
 import { DaemonClient, type SessionPage, type SessionViewer, type TurnPage } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import {
+  isCutOff,
   isTerminal,
   parseCursor,
   type Session,
+  type SessionEvent,
   type SessionQuery,
   sessionQuerySchema,
   type Turn,
@@ -15,6 +17,7 @@ import { findDaemon, findViewer, followingClient, requireDaemon } from '../daemo
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import { onSignal } from '../process/signals.ts'
 import { counted } from '../render/counted.ts'
+import { CUT_OFF } from '../render/finish-lines.ts'
 import type { Output } from '../render/output.ts'
 import { paint } from '../render/paint.ts'
 import { sessionLines, sessionTable } from '../render/session-lines.ts'
@@ -218,7 +221,7 @@ async function tail(
         count++
         if (out.json) out.data(event)
         else paint(out, view.show(event))
-        if (isTerminal(event) && !out.json) out.line(out.style('dim', `── ${event.type} ${event.turnId}`))
+        if (isTerminal(event) && !out.json) out.line(out.style('dim', endLine(event)))
         if (isLast(event.seq)) break
       }
   } catch (thrown) {
@@ -226,6 +229,9 @@ async function tail(
   }
   if (out.json && isWhole) out.result({ sessionId, count })
 }
+
+const endLine = (event: SessionEvent): string =>
+  `── ${event.type} ${event.turnId}${event.type === 'turn-end' && isCutOff(event) ? `: ${CUT_OFF}` : ''}`
 
 /** The session with that id, or the session of the turn with that id. */
 async function sessionFor(viewer: SessionViewer, given: string): Promise<Session> {

@@ -1,5 +1,5 @@
 /** Sessions as lines of text. Pure. */
-import type { Session, Turn, TurnSummary } from '@breakfall/wire'
+import { isCutOff, type Session, type Turn, type TurnSummary } from '@breakfall/wire'
 import { shortener } from '../sessions/ids.ts'
 import { isAbandoned } from '../sessions/lookup.ts'
 import { age, money, sumOf, tokens } from './amounts.ts'
@@ -41,6 +41,7 @@ export function sessionStatus(session: Session): string {
   if (quarantined != null) return 'damaged'
   if (isAbandoned(session)) return `${turn?.state ?? state}, no daemon`
   if (turn === null || turn === undefined) return state === 'idle' ? 'new' : state
+  if (isCutOff(turn)) return 'cut off'
   return turn.state === 'failed' && turn.fault !== null ? `failed: ${turn.fault.category}` : turn.state
 }
 

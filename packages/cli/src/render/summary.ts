@@ -1,12 +1,13 @@
 /** The last lines of a run: how it ended, which faults it survived, what it changed, what you can do next. */
 import type { FaultReport } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
-import type { Session, SessionProcess } from '@breakfall/wire'
+import { isCutOff, type Session, type SessionProcess } from '@breakfall/wire'
 import type { RunResult } from '../run/result.ts'
 import { money, tokens } from './amounts.ts'
 import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { faultPage } from './fault-page.ts'
+import { CUT_OFF, finishLines } from './finish-lines.ts'
 import { howItContinues, waitsFor } from './parked.ts'
 import { leftRunning } from './processes.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
@@ -32,6 +33,7 @@ export function summary(
   { isLasting, processes = [], serverFlags }: SummaryOptions,
 ): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
+  if (result.outcome === 'finished') for (const text of finishLines(result, session.id)) out.push(hint(`  ${text}`))
   const used = usedLine(result)
   if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
@@ -62,6 +64,7 @@ function headline(result: RunResult, steps: number): Segment {
   const faults = times === 0 ? 'no faults' : `${counted(times, 'fault')} survived`
   switch (result.outcome) {
     case 'finished':
+      if (isCutOff(result)) return line('warn', `◐ ${CUT_OFF}${within}, ${faults}`)
       return line('good', `✓ finished${within}, ${faults}`)
     case 'failed':
       return line('bad', `✗ failed${after}${times === 0 ? '' : `, ${faults}`}`)

@@ -1,10 +1,11 @@
 /** A turn as lines of text: how it went, what it used and what it changed. Pure. */
 import { duration } from '@breakfall/faults/internal'
-import type { Turn } from '@breakfall/wire'
+import { isCutOff, type Turn } from '@breakfall/wire'
 import { isAbandoned } from '../sessions/lookup.ts'
 import { money, tokens } from './amounts.ts'
 import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
+import { CUT_OFF, finishLines } from './finish-lines.ts'
 import { howToContinue, parkedLines } from './parked.ts'
 import { asTyped } from '../process/command-name.ts'
 import { shortened } from './table.ts'
@@ -22,6 +23,7 @@ export function turnLines(turn: Turn, { note, survived }: TurnNotes = {}): reado
   if (isAbandoned(turn)) lines.push(`  but no daemon is working on it; ${howToContinue(sessionId)}`)
   if (note !== undefined) lines.push(`  ${note}`)
   lines.push(...turnFacts(turn, survived).map((line) => `  ${line}`))
+  if (turn.state === 'finished') lines.push(...finishLines(turn, sessionId).map((line) => `  ${asTyped(line)}`))
   if (parked !== null) lines.push(...parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`))
   if (fault !== null) lines.push(`  ${asTyped(fault.error)}`)
   if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
@@ -55,10 +57,11 @@ export function turnFacts(turn: Turn, survived: readonly string[] = []): readonl
 
 // ---- details, in the order they are used above ----
 
-function headline({ id, state, steps, attempts, startedAt, endedAt }: Turn): string {
+function headline(turn: Turn): string {
+  const { id, state, steps, attempts, startedAt, endedAt } = turn
   const took =
     startedAt === null || endedAt === null ? '' : `, ${duration(Date.parse(endedAt) - Date.parse(startedAt))}`
-  return `turn ${id}: ${state}, ${counted(steps, 'step')}, ${counted(attempts, 'attempt')}${took}`
+  return `turn ${id}: ${isCutOff(turn) ? CUT_OFF : state}, ${counted(steps, 'step')}, ${counted(attempts, 'attempt')}${took}`
 }
 
 /** `bash ×2, edit` */

@@ -241,7 +241,8 @@ function showEvent(event: SessionEvent, segments: readonly Segment[], status: St
   paint(out, segments)
 }
 
-function finished({ turnId, text, faultsSurvived, usage, cost }: SessionEventOf<'turn-end'>): RunResult {
+function finished(event: SessionEventOf<'turn-end'>): RunResult {
+  const { turnId, text, faultsSurvived, usage, cost, finish, unproven } = event
   return {
     outcome: 'finished',
     turnId,
@@ -250,6 +251,8 @@ function finished({ turnId, text, faultsSurvived, usage, cost }: SessionEventOf<
     faultsSurvived,
     usage,
     ...(cost === undefined ? {} : { cost }),
+    ...(finish === undefined ? {} : { finish }),
+    ...(unproven === undefined ? {} : { unproven }),
   }
 }
 

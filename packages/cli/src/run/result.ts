@@ -1,7 +1,7 @@
 /** How a run ended: the fields of its result line, and its exit code. */
 import { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf, type FaultReport, isFaultCategory } from '@breakfall/faults'
 
-import type { Cost, Usage } from '@breakfall/wire'
+import { type Cost, isCutOff, type Usage } from '@breakfall/wire'
 
 export type RunResult = {
   readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
@@ -10,6 +10,9 @@ export type RunResult = {
   /** `actor`: who cancelled the turn. */
   readonly fault: (FaultReport & { readonly actor?: string | undefined }) | null
   readonly faultsSurvived: number
+  /** Why the model stopped, if not because it was done; and whether the server sent no proof of a complete answer. */
+  readonly finish?: string | undefined
+  readonly unproven?: boolean | undefined
   /** What the turn used, what that cost if prices are set, and how long it took. Absent if it is not known. */
   readonly usage?: Usage | undefined
   readonly cost?: Cost | undefined
@@ -26,10 +29,10 @@ export const exitCodeWhenParked = (category: string): number =>
     ? EXIT_CODES.credentials
     : EXIT_CODES.transient
 
-export function exitCodeFor({ outcome, fault }: RunResult): number {
+export function exitCodeFor({ outcome, fault, finish }: RunResult): number {
   switch (outcome) {
     case 'finished':
-      return EXIT_CODES.finished
+      return isCutOff({ finish }) ? EXIT_CODES.budget : EXIT_CODES.finished
     case 'cancelled':
       return EXIT_CODES.cancelled
     case 'parked':

@@ -1,5 +1,6 @@
 /** How a turn ended, and the survival card that people send to each other. */
 import type { Session } from '@breakfall/wire'
+import { isCutOff } from '@breakfall/wire/browser'
 import type { ComponentChildren, VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { survivedIn, type TurnView } from '../fold/view.ts'
@@ -18,8 +19,8 @@ type EndingProps = {
 
 export function Ending({ turn, session, actions }: EndingProps): VNode {
   const [isOpen, setOpen] = useState(false)
-  const state =
-    turn.state === 'finished' || turn.state === 'failed' || turn.state === 'cancelled' ? turn.state : 'finished'
+  const { state: ended, end } = turn
+  const state = ended === 'failed' || ended === 'cancelled' ? ended : isCutOff(end ?? {}) ? 'cut-off' : 'finished'
   return (
     <div class={`ending tone-${STATES[state].tone}`}>
       <div class="row">

@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks'
 import { clock, now } from '../clock.ts'
 import { attemptsIn, type Call, survivedIn, type TurnView } from '../fold/view.ts'
 import { cancel, resume } from '@breakfall/client/internal'
+import { isCutOff } from '@breakfall/wire/browser'
 import { daemon } from '../link/api.ts'
 import { link } from '../link/connection.ts'
 import { type StateName, stateOfTurn, STATES } from '../state.ts'
@@ -121,7 +122,12 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
     if (turn.end !== null) parts.push(<span>{counted(turn.steps.length, 'step')}</span>)
     if (turn.end?.unproven === true)
       parts.push(<span class="chip">the server sent no proof that the answer is complete</span>)
-    if (turn.end?.finish != null) parts.push(<span class="chip">the model stopped: {turn.end.finish}</span>)
+    if (turn.end?.finish != null)
+      parts.push(
+        <span class="chip">
+          {isCutOff(turn.end) ? 'the answer is not complete' : `the model stopped: ${turn.end.finish}`}
+        </span>,
+      )
     if (turn.startedAt !== null) parts.push(<span class="num">in {length(turn.endedAt - turn.startedAt)}</span>)
   } else if (state === 'abandoned') {
     parts.push(<span>No daemon runs this turn. Nothing is lost: it continues from its last safe point.</span>)

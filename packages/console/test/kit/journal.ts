@@ -185,7 +185,7 @@ export class Journal {
     return this.add('turn-error', { ...this.fault(category, errorRaw), ...more })
   }
 
-  end(text: string, faultsSurvived: number): this {
-    return this.add('turn-end', { text, usage: USAGE(9_626, 812), steps: this.#step, faultsSurvived })
+  end(text: string, faultsSurvived: number, more: Readonly<Record<string, unknown>> = {}): this {
+    return this.add('turn-end', { text, usage: USAGE(9_626, 812), steps: this.#step, faultsSurvived, ...more })
   }
 }

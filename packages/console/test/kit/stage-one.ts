@@ -10,7 +10,7 @@ export const retryJournal = (delayMs: number, more: Readonly<Record<string, unkn
     .say('half an ans', 5)
     .retry('model_overloaded', '503', delayMs, { fault: more })
 
-export function stageOne(staged: StagedDaemon, journal: Journal, state = 'retrying'): void {
+export function stageOne(staged: StagedDaemon, journal: Journal, state = 'retrying', more: object = {}): void {
   staged.put(
     {
       id: 's1',
@@ -34,6 +34,7 @@ export function stageOne(staged: StagedDaemon, journal: Journal, state = 'retryi
         fault: null,
         parked: null,
         retry: null,
+        ...more,
       },
     },
     journal.events,

@@ -131,6 +131,25 @@ browserTest(
   },
 )
 
+browserTest(
+  'an answer that stopped at the token limit is not finished, neither in the list nor in the thread',
+  async ({ open }) => {
+    await using staged = await StagedDaemon.start()
+    const cut = 'Delete the old folder, but only aft'
+    const journal = new Journal('s1', Date.now()).turn('t1', 'go').step().say(cut)
+    journal.end(cut, 0, { finish: 'length' })
+    stageOne(staged, journal, 'finished', { endedAt: new Date().toISOString(), finish: 'length' })
+    const page = await open(staged.open('/'))
+    await page
+      .locator('[data-section="ended"] [data-session="s1"]', { hasText: 'cut off at the token limit' })
+      .waitFor()
+    await page.goto(staged.open('/s/s1'))
+    await page.waitForSelector('.state-bar[data-state="cut-off"]')
+    await page.locator('.ending', { hasText: 'cut off at the token limit' }).waitFor()
+    assert.doesNotMatch(await textOf(page, 'main'), /finished/i)
+  },
+)
+
 browserTest('17: a session that is deleted disappears from the list, and its open page says so', async ({ open }) => {
   await using staged = await stageFleet()
   const [list, turn] = [await open(staged.open()), await open(staged.open(`/s/${IDS.finished}`))]

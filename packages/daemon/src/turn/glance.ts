@@ -47,6 +47,7 @@ export function glanced(glance: Glance, event: SessionEvent): Glance {
 /** The row of a list. */
 export function summaryOf(turn: Turn, glance: Glance | undefined): TurnSummary {
   const { id, state, prompt, steps, attempts, faultsSurvived = 0, startedAt, endedAt, fault, parked } = turn
+  const { finish, unproven } = turn
   return {
     id,
     state,
@@ -64,6 +65,8 @@ export function summaryOf(turn: Turn, glance: Glance | undefined): TurnSummary {
     parked,
     retry: state === 'retrying' ? (glance?.retry ?? null) : null,
     marks: glance?.marks ?? '',
+    ...(finish === undefined ? {} : { finish }),
+    ...(unproven === undefined ? {} : { unproven }),
   }
 }
 

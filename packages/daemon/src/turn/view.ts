@@ -139,7 +139,7 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
   const begun = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
   const base = end.filesChanged === undefined ? begun : withFiles(begun, end)
   if (end.type === 'turn-end') {
-    const { text, usage, steps, faultsSurvived, cost, at: endedAt } = end
+    const { text, usage, steps, faultsSurvived, cost, finish, unproven, at: endedAt } = end
     const finished = {
       result: { text },
       usage,
@@ -147,6 +147,8 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
       faultsSurvived,
       endedAt,
       ...(cost === undefined ? {} : { cost }),
+      ...(finish === undefined ? {} : { finish }),
+      ...(unproven === undefined ? {} : { unproven }),
     }
     return { ...base, state: 'finished', parked: null, fault: null, ...finished }
   }
