@@ -38,6 +38,11 @@ export class GatewayMetrics {
     labelNames: ['category'],
     registers: [this.registry],
   })
+  readonly #usageLost = new Counter({
+    name: 'breakfall_gateway_usage_lost_total',
+    help: 'Complete answers whose stream broke before the token counts that the client had asked for',
+    registers: [this.registry],
+  })
   readonly #unhealed = new Counter({
     name: 'breakfall_gateway_unhealed_total',
     help: 'Model requests that passed through without being healed',
@@ -88,6 +93,9 @@ export class GatewayMetrics {
         break
       case 'healed':
         this.#heals.inc({ how: event.how })
+        break
+      case 'usage-lost':
+        this.#usageLost.inc()
         break
     }
   }

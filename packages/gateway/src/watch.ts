@@ -127,6 +127,8 @@ export class Watch implements GatewayWatch {
         this.#totals.healed++
         this.#note(requestId, 'healed', null, `complete on attempt ${event.attempt}, by ${event.how}`)
         break
+      case 'usage-lost':
+        break
     }
   }
 

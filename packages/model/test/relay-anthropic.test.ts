@@ -88,6 +88,43 @@ test('after content, an identical beginning lets the answer continue in the open
   ])
 })
 
+test('text in the event that begins a block is compared like any other', async () => {
+  const begun = (text: string): Play => blockStart(0, { type: 'text', text })
+  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hello '), blockText(0, 'wor'), reset]
+  for (const start of ['Hel', 'Hello wor', 'Hello world']) {
+    const rest = 'Hello world!'.slice(start.length)
+    const got = await relayed([half, [head(), messageStart, begun(start), blockText(0, rest), blockStop(0), ...END]])
+    assert.deepEqual([got.text, got.error], ['Hello world!', undefined], start)
+    assert.equal(order(got.frames).filter((line) => line.startsWith('start')).length, 1)
+  }
+})
+
+test('a message in one piece heals one that was streamed, with its citations, signature and calls', async () => {
+  const thoughts = { type: 'thinking', thinking: 'hm', signature: 'SIG' }
+  const cited = { type: 'text', text: 'Hello', citations: [{ cited_text: 'CITED' }] }
+  const call = { type: 'tool_use', id: 't1', name: 'bash', input: { command: 'ls' } }
+  const whole = { id: 'm2', type: 'message', content: [thoughts, cited, call], stop_reason: 'tool_use', usage: {} }
+  const inThoughts: Play = [head(), messageStart, thinkingBlock(0), blockThought(0, 'h'), reset]
+  const inText: Play = [
+    ...[head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), signature(0), blockStop(0)],
+    ...[textBlock(1), blockText(1, 'Hel'), reset],
+  ]
+  for (const half of [inThoughts, inText]) {
+    const got = await relayed([half, json(200, whole)])
+    assert.deepEqual([got.text, got.calls, got.error], ['Hello', ['{"command":"ls"}'], undefined])
+    assert.equal(got.body.match(/CITED/g)?.length, 1)
+    assert.equal(got.body.match(/signature_delta/g)?.length, 1)
+  }
+})
+
+test('a block that another attempt begins with and the client does not have is an error, never left out', async () => {
+  const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hello'), reset]
+  const redacted = blockStart(0, { type: 'redacted_thinking', data: 'x' })
+  const again: Play = [head(), messageStart, redacted, blockStop(0), textBlock(1), blockText(1, 'Hello!'), blockStop(1)]
+  const got = await relayed([half, [...again, ...END]], { policy: { attemptsMax: 2 } })
+  assert.deepEqual([got.text, got.error?.type], ['Hello', 'model_stream_interrupted'])
+})
+
 test('a block that was closed stays closed, and the next one follows', async () => {
   const half: Play = [head(), messageStart, textBlock(0), blockText(0, 'A'), blockStop(0), reset]
   const whole: Play = [

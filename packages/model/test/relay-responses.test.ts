@@ -8,6 +8,7 @@ import {
   customItem,
   failedEvent,
   flatError,
+  type Item,
   messageItem,
   otherItem,
   reasoningItem,
@@ -46,6 +47,108 @@ test('over a heal the client keeps the first ids, dense numbers and one beginnin
   assert.ok(got.frames.every(({ json: event }) => event.item_id === undefined || event.item_id === 'msg_1'))
 })
 
+/** A message whose text is divided into these parts. */
+const partsItem =
+  (texts: readonly string[], id: string, last: object = {}): Item =>
+  (output_index) => {
+    const parts = texts.map((text, index) => ({
+      ...{ type: 'output_text', text, annotations: [] },
+      ...(index === texts.length - 1 ? last : {}),
+    }))
+    const item = { id, type: 'message', role: 'assistant', status: 'completed', content: parts }
+    const inside = parts.flatMap((part, content_index) => {
+      const at = { item_id: id, output_index, content_index }
+      return [
+        { type: 'response.content_part.added', ...at, part: { ...part, text: '', annotations: [] } },
+        { type: 'response.output_text.delta', ...at, delta: part.text, logprobs: [] },
+        { type: 'response.output_text.done', ...at, text: part.text },
+        { type: 'response.content_part.done', ...at, part },
+      ]
+    })
+    const begun = { ...item, status: 'in_progress', content: [] }
+    const added = { type: 'response.output_item.added', output_index, item: begun }
+    return { events: [added, ...inside, { type: 'response.output_item.done', output_index, item }], item }
+  }
+
+/** What a client that appends deltas holds, by item and part, and what the events that end them say. */
+function heldAndSaid(got: Relayed) {
+  const held: string[][] = []
+  const closed: string[][] = []
+  let items: unknown
+  for (const { json: event } of got.frames) {
+    const { type, output_index: at, content_index: part } = event
+    if (type === 'response.output_text.delta') (held[at] ??= [])[part] = (held[at]?.[part] ?? '') + event.delta
+    if (type === 'response.content_part.done') (closed[at] ??= [])[part] = event.part.text
+    if (type === 'response.output_text.done') assert.equal(event.text, held[at]?.[part])
+    if (type === 'response.output_item.done') (items as unknown[] | undefined)?.push(event.item)
+    items ??= []
+  }
+  return { held, closed, items }
+}
+
+test('however another attempt divides the text, what is done holds what was sent', async () => {
+  const divided = [['Keep ', 'all files.'], ['Keep all files.'], ['K', 'eep all files', '.']]
+  const pairs = divided.flatMap((one) => divided.map((other) => [one, other] as const))
+  const heal = async ([one, other]: (typeof pairs)[number]): Promise<void> => {
+    const second = stream(...responseFrames([partsItem(other, `msg_${other.length}`)]))
+    for (const delta of one.keys()) {
+      const first = upToDelta(responseFrames([partsItem(one, 'msg_1')]), delta + 1)
+      const got = await relayed([cut(...first), second])
+      dense(got)
+      const { held, closed, items } = heldAndSaid(got)
+      assert.deepEqual([got.text, got.error], ['Keep all files.', undefined])
+      assert.deepEqual(closed, held)
+      assert.deepEqual(endOf(got).response.output, items)
+      const content = endOf(got).response.output[0].content as readonly { text: string }[]
+      assert.deepEqual([content.map(({ text }) => text)], held)
+    }
+  }
+  await Promise.all(pairs.map(heal))
+})
+
+test('a message that another attempt sends in one event continues in the part that is open', async () => {
+  const [created, progress, ...rest] = responseFrames([messageItem(['Hello world'], 'msg_2')])
+  const second = [created ?? '', progress ?? '', ...rest.slice(-2)]
+  for (const deltas of [1, 2]) {
+    const got = await relayed([cut(...upToDelta(HELLO, deltas)), stream(...second)])
+    dense(got)
+    assert.deepEqual([got.text, got.error], ['Hello world', undefined])
+    assert.deepEqual(endOf(got).response.output[0].content[0].text, 'Hello world')
+    assert.equal(new Set(typesOf(got)).size, typesOf(got).length - 1)
+  }
+})
+
+test('what the provider ran in another attempt before the text is one more item', async () => {
+  const ran = otherItem({ id: 'ci_1', type: 'code_interpreter_call' }, ['response.code_interpreter_call.completed'])
+  const second = responseFrames([ran, messageItem(['Hello', ' world'], 'msg_2')])
+  const got = await relayed([cut(...upToDelta(HELLO, 1)), stream(...second)])
+  dense(got)
+  assert.deepEqual([got.text, got.error], ['Hello world', undefined])
+  const { output } = endOf(got).response as { output: readonly { id: string }[] }
+  assert.deepEqual(
+    output.map(({ id }) => id),
+    ['msg_1', 'ci_1'],
+  )
+  assert.equal(typesOf(got).filter((type) => type === 'response.code_interpreter_call.completed').length, 1)
+})
+
+test('annotations of another attempt come once, and are an error where they do not fit', async () => {
+  const noted = { annotations: [{ type: 'url_citation', start_index: 0, end_index: 5 }] }
+  const fitting = await relayed([
+    cut(...upToDelta(HELLO, 1)),
+    stream(...responseFrames([partsItem(['Hello world'], 'm', noted)])),
+  ])
+  assert.deepEqual(endOf(fitting).response.output[0].content[0].annotations, noted.annotations)
+  const divided = responseFrames([partsItem(['Hello', ' world'], 'm', noted)])
+  const got = await relayed([cut(...upToDelta(HELLO, 2)), stream(...divided)], { policy: { attemptsMax: 2 } })
+  assert.equal(endOf(got).type, 'error')
+})
+
+test('an answer that needs no repair ends with the event that its server sent', async () => {
+  const spaced = HELLO.map((frame) => frame.replaceAll('":', '": '))
+  assert.equal((await relayed([stream(...spaced)])).body, spaced.join(''))
+})
+
 test('headers come from the attempt whose content is forwarded', async () => {
   const first = [head(200, { 'x-codex-turn-state': 'one' }), ...HELLO.slice(0, 3), lastChunk]
   const second = [head(200, { 'x-codex-turn-state': 'two' }), ...HELLO, lastChunk]
@@ -68,7 +171,7 @@ test('thoughts go out whole, and those of another attempt are one more item', as
   const after = await relayed([cut(...upToDelta(one, 2)), stream(...two)])
   assert.deepEqual(
     endOf(after).response.output.map(({ id }: { id: string }) => id),
-    ['rs_1', 'rs_2', 'msg_1'],
+    ['rs_1', 'msg_1', 'rs_2'],
   )
   for (const got of [inside, before, after]) {
     dense(got)

@@ -7,15 +7,18 @@ import { relayed } from './relayed.ts'
 import {
   answer,
   answerFrames,
+  callMore,
   callStart,
+  choice,
   done,
   finish,
   frame,
   role,
   text,
   thought,
+  usage,
 } from '../../../test/kit/openai-frames.ts'
-import { bytes, fin, head, json, lastChunk, type Play, reset, silence } from '../../../test/kit/plays.ts'
+import { bytes, fin, head, json, lastChunk, type Play, reset, silence, stream } from '../../../test/kit/plays.ts'
 
 // ---- before content ----
 
@@ -118,6 +121,88 @@ test('reasoning that was sent must come again, too', async () => {
   assert.equal(other.error?.code, 'model_stream_interrupted')
 })
 
+const CALL_LS = { id: 'call_1', type: 'function', function: { name: 'ls', arguments: '{"path":"a"}' } }
+const WHOLE_CALL = {
+  id: 'b',
+  choices: [{ message: { content: 'I will look.', tool_calls: [CALL_LS] }, finish_reason: 'tool_calls' }],
+}
+/** Another attempt at "I will look.", whose last piece comes together with a call. */
+const WITH_CALL: Readonly<Record<string, Play>> = {
+  'the last text and a call in one frame': stream(
+    text('I will '),
+    choice({ content: 'look.', tool_calls: [{ index: 0, ...CALL_LS }] }),
+    finish('tool_calls'),
+    done,
+  ),
+  'the last text and the beginning of a call': stream(
+    text('I will '),
+    choice({ content: 'look.', tool_calls: [{ index: 0, ...CALL_LS, function: { name: 'ls', arguments: '{"pa' } }] }),
+    callMore('th":"a"}'),
+    finish('tool_calls'),
+    done,
+  ),
+  'thoughts, text and a call in one frame': stream(
+    choice({ reasoning_content: 'hm', content: 'I will look.', tool_calls: [{ index: 0, ...CALL_LS }] }),
+    finish('tool_calls'),
+    done,
+  ),
+  'a function_call as of old': stream(
+    role,
+    choice({ content: 'I will look.', function_call: CALL_LS.function }),
+    finish('function_call'),
+    done,
+  ),
+  'one document': json(200, WHOLE_CALL),
+}
+
+for (const [what, again] of Object.entries(WITH_CALL))
+  test(`a call is never lost over a heal: ${what}`, async () => {
+    const thoughts = what.startsWith('thoughts') ? [thought('hm')] : []
+    const got = await relayed([[head(), role, ...thoughts, text('I will '), text('look.'), reset], again])
+    assert.deepEqual([got.text, got.calls, got.error], ['I will look.', ['{"path":"a"}'], undefined])
+    assert.match(got.body, /"name":"ls"/)
+    assert.doesNotMatch(got.body, /"id":""/)
+  })
+
+test('what a frame says beside repeated text reaches the client once', async () => {
+  const signed = { extra_content: { google: { thought_signature: 'SIG' } } }
+  const whole = (...first: string[]): Play => stream(role, ...first, text(' world'), finish(), done)
+  const unsigned: Play = [head(), role, text('Hello'), reset]
+  const got = await relayed([unsigned, whole(text('Hel'), choice({ content: 'lo', ...signed }))])
+  assert.deepEqual([got.text, got.body.match(/SIG/g)?.length], ['Hello world', 1])
+  const twice = [head(), role, choice({ content: 'Hello', ...signed }), reset]
+  const again = await relayed([twice, whole(choice({ content: 'Hello', ...signed }))])
+  assert.deepEqual([again.text, again.body.match(/SIG/g)?.length], ['Hello world', 1])
+})
+
+test('content that is a list of pieces stays one over a heal', async () => {
+  const pieces = (...content: object[]): string => choice({ content })
+  const thinking = (...thoughts: string[]) => ({ type: 'thinking', thinking: thoughts.map((said) => ({ text: said })) })
+  const first = [head(), role, pieces(thinking('hm')), pieces({ type: 'text', text: 'Hel' }), reset]
+  const again = stream(role, pieces(thinking('h', 'm'), { type: 'text', text: 'Hello' }), finish(), done)
+  const { frames } = await relayed([first, again])
+  const said = frames.flatMap(({ data, json: chunk }) => (data === '[DONE]' ? [] : [chunk.choices[0].delta.content]))
+  assert.deepEqual(said.slice(1, 4), [
+    [thinking('hm')],
+    [{ type: 'text', text: 'Hel' }],
+    [{ type: 'text', text: 'lo' }],
+  ])
+})
+
+test('where a heal joins two answers, the log probabilities are those of the new tokens, or none', async () => {
+  const tokens = (...said: string[]) => ({ content: said.map((token) => ({ token, logprob: -1 })), refusal: null })
+  const first: Play = [head(), role, choice({ content: 'Hel' }, { logprobs: tokens('Hel') }), reset]
+  for (const [said, left] of [
+    [tokens('Hel', 'lo'), tokens('lo')],
+    [tokens('Hello'), null],
+  ] as const) {
+    const again = stream(role, choice({ content: 'Hello' }, { logprobs: said }), finish(), done)
+    const { frames } = await relayed([first, again])
+    const joint = frames.find(({ data }) => data.includes('"lo"'))
+    assert.deepEqual(joint?.json.choices[0].logprobs, left)
+  }
+})
+
 test('text is continued by prefill if the profile supports it', async () => {
   const got = await relayed([[head(), role, text('Hello wo'), reset], answer(' wor', 'ld')], { profile: 'llama-cpp' })
   assert.equal(got.text, 'Hello world')
@@ -172,6 +257,19 @@ test('an error inside the stream that no retry can fix is forwarded unchanged', 
 test('an answer that never says [DONE] gets one', async () => {
   const got = await relayed([[head(), role, text('Hello'), finish('stop'), lastChunk]])
   assert.equal(got.frames.filter(({ data }) => data === '[DONE]').length, 1)
+})
+
+test('a stream that breaks before the token counts that were asked for gets no [DONE], but a comment, and is counted', async () => {
+  const counted = { body: { stream_options: { include_usage: true } } }
+  for (const last of [reset, lastChunk]) {
+    const got = await relayed([[head(), role, text('Hello'), finish('stop'), last]], counted)
+    assert.deepEqual([got.text, got.isEnded, got.outcome.fault, got.requests.length], ['Hello', true, null, 1])
+    assert.doesNotMatch(got.body, /\[DONE\]/)
+    assert.match(got.comments.at(-1) ?? '', /token counts/)
+    assert.deepEqual(got.events.at(-1), { type: 'usage-lost', attempt: 1 })
+  }
+  const told = await relayed([[head(), role, text('Hello'), finish('stop'), usage(), reset]], counted)
+  assert.deepEqual([told.frames.at(-1)?.data, told.comments], ['[DONE]', []])
 })
 
 test('a filtered answer is forwarded as the server sent it, after one attempt', async () => {

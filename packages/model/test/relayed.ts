@@ -1,6 +1,6 @@
 /** A client of the relay: sends a request through it and holds what any client of that API would hold. */
 import { type Frame, framesIn } from '../../../test/kit/sse.ts'
-import { type ApiName } from '../src/index.ts'
+import { type RelayApiName } from '../src/index.ts'
 import {
   relayAnswer,
   type RelayEvent,
@@ -32,7 +32,7 @@ export type Relayed = {
 }
 
 export type RelayedOptions = RelayOptions & {
-  readonly api?: ApiName
+  readonly api?: RelayApiName
   readonly body?: Record<string, unknown>
   readonly profile?: RelayTarget['profile']
   readonly fallback?: readonly RelayTarget[]
@@ -57,6 +57,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   const outcome = await relayAnswer(
     {
       api,
+      ...(api === 'gemini' ? { path: '/v1beta/models/fake-1:streamGenerateContent', stream: true } : {}),
       search: '',
       headers: { 'content-type': 'application/json', authorization: 'Bearer client-key' },
       body: Buffer.from(JSON.stringify(json)),
@@ -92,7 +93,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   return { status, headers, body, ...held(api, body), isEnded, isCut, outcome, requests: model.requests, events }
 }
 
-function toolsFor(api: ApiName): readonly object[] {
+function toolsFor(api: RelayApiName): readonly object[] {
   switch (api) {
     case 'openai-chat':
       return TOOLS
@@ -100,23 +101,31 @@ function toolsFor(api: ApiName): readonly object[] {
       return TOOLS.map(({ type, function: { name, parameters } }) => ({ type, name, parameters }))
     case 'anthropic-messages':
       return TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }))
+    case 'gemini':
+      return [{ functionDeclarations: TOOLS.map(({ function: { name } }) => ({ name })) }]
   }
 }
 
-function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {
+function held(api: RelayApiName, body: string): Pick<Relayed, 'frames' | 'comments' | 'text' | 'calls' | 'error'> {
   const { frames, comments } = framesIn(body)
   let text = ''
   const calls: string[] = []
   let error: Relayed['error']
   for (const { data } of frames) {
     if (data === '[DONE]') continue
-    const json = JSON.parse(data) as OpenAiFrame & AnthropicFrame
+    const json = JSON.parse(data) as OpenAiFrame & AnthropicFrame & GeminiFrame
     error ??= json.error
     if (api === 'openai-chat') {
       const delta = json.choices?.[0]?.delta
       text += delta?.content ?? ''
       for (const call of delta?.tool_calls ?? [])
         calls[call.index] = (calls[call.index] ?? '') + call.function.arguments
+      if (delta?.function_call !== undefined) calls[0] = (calls[0] ?? '') + delta.function_call.arguments
+    } else if (api === 'gemini') {
+      for (const part of json.candidates?.[0]?.content?.parts ?? []) {
+        if (part.thought !== true) text += part.text ?? ''
+        if (part.functionCall !== undefined) calls.push(JSON.stringify(part.functionCall.args))
+      }
     } else if (api === 'openai-responses') {
       const event = JSON.parse(data) as ResponsesFrame
       if (event.type === 'error') error ??= event
@@ -124,7 +133,7 @@ function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' |
       if (event.item?.call_id !== undefined && event.type === 'response.output_item.added') calls.push('')
       if (/arguments\.delta|input\.delta/.test(event.type)) calls.push((calls.pop() ?? '') + event.delta)
     } else {
-      text += json.delta?.text ?? ''
+      text += json.delta?.text ?? json.content_block?.text ?? ''
       if (json.content_block?.type === 'tool_use') calls.push('')
       if (json.delta?.partial_json !== undefined) calls.push((calls.pop() ?? '') + json.delta.partial_json)
     }
@@ -134,8 +143,16 @@ function held(api: ApiName, body: string): Pick<Relayed, 'frames' | 'comments' |
 
 type OpenAiFrame = {
   error?: { message: string; code?: string; type?: string }
-  choices?: { delta?: { content?: string | null; tool_calls?: { index: number; function: { arguments: string } }[] } }[]
+  choices?: {
+    delta?: {
+      content?: string | null
+      tool_calls?: { index: number; function: { arguments: string } }[]
+      function_call?: { arguments: string }
+    }
+  }[]
 }
+type GeminiFrame = { candidates?: { content?: { parts?: GeminiPart[] } }[] }
+type GeminiPart = { text?: string; thought?: boolean; functionCall?: { args: object } }
 type ResponsesFrame = {
   type: string
   message: string
@@ -143,4 +160,7 @@ type ResponsesFrame = {
   delta?: string
   item?: { call_id?: string }
 }
-type AnthropicFrame = { content_block?: { type?: string }; delta?: { text?: string; partial_json?: string } }
+type AnthropicFrame = {
+  content_block?: { type?: string; text?: string }
+  delta?: { text?: string; partial_json?: string }
+}

@@ -152,8 +152,7 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   }
 
   tool(part: ToolPart): void {
-    const diverged = this.#gate.isOpen ? undefined : this.#closeGate()
-    if (diverged !== undefined) throw diverged
+    if (!this.#gate.isOpen) throw this.#divergence()
     const { attempt, events } = this.#options
     const now = monotonicMs()
     const last = this.#drafts.get(part.id)
@@ -311,20 +310,8 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
     const asked = { broken: end.fault, emptyBefore, maxTokens: request.maxTokens }
     const verdict = judge(this.#answer, DIALECTS[api], profile, required, asked)
     if (!verdict.complete) return { complete: false, fault: afterServerTool(verdict.fault, this.#answer) }
-    if (verdict.complete && !this.#gate.isOpen) {
-      const fault = this.#closeGate()
-      if (fault !== undefined) return { complete: false, fault }
-    }
+    if (!this.#gate.isOpen) return { complete: false, fault: this.#divergence() }
     return verdict
-  }
-
-  /** The answer ends, or a tool call follows, while its beginning is still being compared. */
-  #closeGate(): Fault | undefined {
-    const held = this.#gate.close()
-    if (held === undefined) return this.#divergence()
-    const part = this.#answer.parts.findLast((known) => known.kind !== 'tool')
-    if (held !== '' && part !== undefined) this.text(part, held)
-    return undefined
   }
 
   get #answer(): ReadAnswer {

@@ -3,6 +3,7 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { type JsonObject, objectOr, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
+import { extrasIn } from './extras.ts'
 
 export class AnthropicShape implements ClientShape {
   canHeal = true
@@ -24,8 +25,15 @@ export class AnthropicShape implements ClientShape {
     this.#numbers = new Map()
   }
 
-  skip(json: JsonObject | undefined): void {
-    if (json?.['type'] === 'content_block_start') this.#skipped.set(indexOf(json), blockType(json))
+  skip(json: JsonObject | undefined): boolean {
+    if (json === undefined) return true
+    const { type, delta } = json
+    if (type === 'content_block_delta') return REPEATED_DELTAS.has(objectOr(delta)['type'])
+    if (type !== 'content_block_start') return REPEATED_EVENTS.has(type)
+    const block = objectOr(json['content_block'])
+    if (!REPEATED_BLOCKS.has(block['type']) || extrasIn(block, BLOCK_KEYS).length > 0) throw this.#divergence()
+    this.#skipped.set(indexOf(json), block['type'])
+    return true
   }
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
@@ -36,7 +44,7 @@ export class AnthropicShape implements ClientShape {
         return frame
       }
       case 'content_block_start':
-        return this.#start(frame, json)
+        return this.#start(frame, json, fresh)
       case 'content_block_delta':
         return this.#delta(frame, json, fresh)
       case 'content_block_stop':
@@ -54,8 +62,18 @@ export class AnthropicShape implements ClientShape {
     return '' // `message_stop` is the proof itself: an answer without it is not complete
   }
 
-  #start(frame: SseFrame, event: JsonObject): SseFrame | string {
+  #start(frame: SseFrame, event: JsonObject, fresh: Fresh): SseFrame | string {
     const type = blockType(event)
+    if (fresh !== undefined && this.skip(event)) {
+      // The client has the beginning of this text, and the block that it is in.
+      const key = type === 'thinking' ? 'thinking' : 'text'
+      const { index } = event
+      return this.#delta(
+        frame,
+        { type: 'content_block_delta', index, delta: { type: `${key}_delta`, [key]: '' } },
+        fresh,
+      )
+    }
     if (type !== 'text' && type !== 'thinking' && type !== 'tool_use') this.canHeal = false
     const upstream = indexOf(event)
     const number = this.#healing ? this.#last + 1 : upstream
@@ -79,13 +97,10 @@ export class AnthropicShape implements ClientShape {
     const upstream = indexOf(event)
     const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
     if (number !== this.#last || !this.#isOpen) {
-      if (stringOr(delta['text'] ?? delta['thinking']) === '') return ''
+      const isNew = fresh === undefined ? stringOr(delta['text'] ?? delta['thinking']) !== '' : fresh.join('') !== ''
+      if (!isNew && REPEATED_DELTAS.has(kind)) return ''
       // The client's block is closed and this one adds to it: another answer, whose thoughts no signature would fit.
-      this.canHeal = false
-      throw new Fault('model_stream_interrupted', {
-        phase: 'stream',
-        errorRaw: 'the answer was asked for again and continued in a block that had been closed',
-      })
+      throw this.#divergence()
     }
     if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
     this.#isSigned ||= isSignature
@@ -98,6 +113,14 @@ export class AnthropicShape implements ClientShape {
     if (this.#healing && (number !== this.#last || !this.#isOpen)) return ''
     this.#isOpen = false
     return numbered(frame, event, number)
+  }
+
+  #divergence(): Fault {
+    this.canHeal = false
+    return new Fault('model_stream_interrupted', {
+      phase: 'stream',
+      errorRaw: 'the answer was asked for again and continued in a block that had been closed, or with another one',
+    })
   }
 
   /** A block whose beginning the client holds is the client's last one, if it is of the same kind. */
@@ -120,15 +143,15 @@ const numbered = (frame: SseFrame, event: JsonObject, number: number): SseFrame 
 const eventFrame = (event: JsonObject): string =>
   plainFrame({ event: stringOr(event['type']), data: JSON.stringify(event) })
 
+/** What another attempt says again, and the client has. */
+const REPEATED_EVENTS: ReadonlySet<unknown> = new Set(['message_start', 'content_block_stop', 'message_delta', 'ping'])
+const REPEATED_BLOCKS: ReadonlySet<unknown> = new Set(['text', 'thinking'])
+const REPEATED_DELTAS: ReadonlySet<unknown> = new Set(['text_delta', 'thinking_delta', 'signature_delta'])
 /** Text and thoughts are compared with another attempt, a signature belongs to them, a call is held until it is complete. */
-const COMPARED_DELTAS: ReadonlySet<unknown> = new Set([
-  'text_delta',
-  'thinking_delta',
-  'signature_delta',
-  'input_json_delta',
-])
+const COMPARED_DELTAS: ReadonlySet<unknown> = new Set([...REPEATED_DELTAS, 'input_json_delta'])
+const BLOCK_KEYS: ReadonlySet<string> = new Set(['type', 'text', 'thinking'])
 
 function freshDelta(delta: JsonObject, fresh: NonNullable<Fresh>): JsonObject {
-  if (fresh.has('text')) return { ...delta, text: fresh.get('text') }
-  return fresh.has('reasoning') ? { ...delta, thinking: fresh.get('reasoning') } : delta
+  const key = 'thinking' in delta ? 'thinking' : 'text'
+  return key in delta ? { ...delta, [key]: fresh.join('') } : delta
 }

@@ -3,7 +3,6 @@ import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { AnswerRequest } from '../answer.ts'
 import type { JsonObject } from '../json.ts'
-import type { Segment } from '../machine/prefix-gate.ts'
 import type { Profile } from '../profiles.ts'
 import type { AnswerDecoder, PartHandler } from './read-answer.ts'
 
@@ -44,8 +43,11 @@ export type DecoderOptions = {
   readonly profile: Profile
 }
 
-/** The new part of a frame's text, by kind; undefined if all of it is new. */
-export type Fresh = ReadonlyMap<Segment['kind'], string> | undefined
+/**
+ * The new part of each text in a frame, in the order in which the decoder reads them, empty for a text that the client has;
+ * undefined if all of it is new.
+ */
+export type Fresh = readonly string[] | undefined
 
 /**
  * How frames look to the client, also after another attempt healed the answer: one identity, one beginning, blocks numbered
@@ -54,8 +56,8 @@ export type Fresh = ReadonlyMap<Segment['kind'], string> | undefined
 export type ClientShape = {
   /** Another attempt begins. `healing`: the client already holds a part of the answer. */
   begin(healing: boolean): void
-  /** A frame of the attempt that says nothing new. */
-  skip(json: JsonObject | undefined): void
+  /** A frame whose text the client has, or will have to be told again. False if it holds anything else: that must go out. */
+  skip(json: JsonObject | undefined): boolean
   /** The frame as the client gets it: itself if nothing has to change, empty if the client has it already. */
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string
   /** What a complete answer ends with, if the server left it out. */

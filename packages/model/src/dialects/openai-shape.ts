@@ -2,20 +2,28 @@
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
+import { extraOf, Extras, extrasIn, isSaid } from './extras.ts'
+import { logprobsOf } from './logprobs.ts'
 
 export class OpenAiShape implements ClientShape {
   canHeal = true
   #identity: JsonObject | undefined
   #healing = false
   #isEnded = false
+  readonly #extras = new Extras()
 
   begin(healing: boolean): void {
     this.#healing = healing
     if (!healing) this.#identity = undefined
   }
 
-  skip(): void {
-    return
+  skip(json: JsonObject | undefined): boolean {
+    return objectsIn(json?.['choices']).every(({ delta }) => {
+      const { tool_calls, function_call } = objectOr(delta)
+      return (
+        !isSaid(tool_calls) && !isObject(function_call) && extrasOf(delta).every((extra) => this.#extras.has(extra))
+      )
+    })
   }
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
@@ -27,10 +35,15 @@ export class OpenAiShape implements ClientShape {
     const choices = objectsIn(json['choices'])
     const [first] = choices
     const isAnotherChoice = (first?.['index'] ?? 0) !== 0 && (isFirst || !this.#healing)
-    if (choices.length > 1 || isAnotherChoice || saysMore(first?.['delta'])) this.canHeal = false
-    if (!this.#healing) return frame
+    if (choices.length > 1 || isAnotherChoice) this.canHeal = false
+    if (!this.#healing) {
+      this.#note(first?.['delta'])
+      return frame
+    }
     const same = { ...json, ...this.#identity }
-    return plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh)) })
+    const out = plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh, this.#extras)) })
+    this.#note(first?.['delta'])
+    return out
   }
 
   ping(): string {
@@ -40,33 +53,85 @@ export class OpenAiShape implements ClientShape {
   ending(): string {
     return this.#isEnded ? '' : 'data: [DONE]\n\n'
   }
+
+  /** What stands alone (annotations, audio) cannot be compared with another attempt, and must not come twice. */
+  #note(delta: unknown): void {
+    const extras = extrasOf(delta)
+    if (extras.length === 0) return
+    if (!this.#extras.add(extras) || !hasText(delta)) this.canHeal = false
+  }
 }
 
 // ---- details ----
 
+/** OpenRouter repeats the reasoning here, with what is needed to send it back: a signature, or the reasoning encrypted. */
+const DETAILS = 'reasoning_details'
 const TEXT_KEYS: readonly string[] = ['content', 'reasoning', 'reasoning_content', 'refusal']
 /** Compared with another attempt, held until the answer is complete, or the same in each attempt. */
-const KNOWN_KEYS: ReadonlySet<string> = new Set([...TEXT_KEYS, 'role', 'tool_calls', 'function_call'])
+const KNOWN_KEYS: ReadonlySet<string> = new Set([...TEXT_KEYS, 'role', DETAILS, 'tool_calls', 'function_call'])
 
-const isSaid = (value: unknown): boolean =>
-  value !== undefined && value !== null && value !== '' && !(Array.isArray(value) && value.length === 0)
+const hasText = (delta: unknown): boolean => isObject(delta) && TEXT_KEYS.some((key) => isSaid(delta[key]))
 
-/** A frame without text that says something else (annotations, audio). What cannot be compared must not come twice. */
-function saysMore(delta: unknown): boolean {
-  if (!isObject(delta) || TEXT_KEYS.some((key) => isSaid(delta[key]))) return false
-  return Object.entries(delta).some(([key, value]) => !KNOWN_KEYS.has(key) && isSaid(value))
+function extrasOf(delta: unknown): readonly string[] {
+  if (!isObject(delta)) return []
+  const extras = extrasIn(delta, KNOWN_KEYS)
+  const details = objectsIn(delta[DETAILS])
+  if (details.length === 0) return extras
+  const isMirrored = isSaid(delta['reasoning']) || isSaid(delta['reasoning_content'])
+  const more = details.filter((detail) => !isMirrored || !isTextOnly(detail))
+  return [...extras, ...more.map((detail) => extraOf(DETAILS, detail))]
 }
 
-/** The chunk with only the new part of its text, and without what belongs to the whole. */
-function withFresh(chunk: JsonObject, fresh: NonNullable<Fresh>): JsonObject {
-  const [first, ...rest] = objectsIn(chunk['choices'])
-  if (first === undefined) return chunk
-  const delta: Record<string, unknown> = { ...objectOr(first['delta']) }
-  const reasoningKey = 'reasoning' in delta ? 'reasoning' : 'reasoning_content'
-  const textKey = isSaid(delta['refusal']) ? 'refusal' : 'content'
-  for (const key of [...TEXT_KEYS, 'role', 'reasoning_details']) delete delta[key]
-  if (fresh.has('reasoning')) delta[reasoningKey] = fresh.get('reasoning')
-  if (fresh.has('text')) delta[textKey] = fresh.get('text')
-  const choice = 'logprobs' in first ? { ...first, delta, logprobs: null } : { ...first, delta }
-  return { ...chunk, choices: [choice, ...rest] }
+const isTextOnly = ({ text, summary, signature, data }: JsonObject): boolean =>
+  (isSaid(text) || isSaid(summary)) && !isSaid(signature) && !isSaid(data)
+
+/** The chunk with only the new part of its text, and without what the client was told already. */
+function withFresh(chunk: JsonObject, fresh: readonly string[], known: Extras): JsonObject {
+  const rest = [...fresh]
+  const newOf = (text: unknown): string => (typeof text === 'string' && text !== '' ? (rest.shift() ?? '') : '')
+  const choices = objectsIn(chunk['choices']).map((choice) => {
+    const delta: Record<string, unknown> = { ...objectOr(choice['delta']) }
+    const { content, refusal, reasoning, reasoning_content } = delta
+    // In the order of the decoder.
+    const thought = newOf(reasoning_content ?? reasoning)
+    const text = Array.isArray(content) ? newPieces(content, newOf) : newOf(content)
+    const refused = newOf(refusal)
+    for (const key of Object.keys(delta)) if (known.has(extraOf(key, delta[key]))) delete delta[key]
+    const details = objectsIn(delta[DETAILS]).flatMap((detail) => newDetail(detail, thought, known))
+    Object.assign(delta, { content: text, refusal: refused, [DETAILS]: details })
+    if (isSaid(reasoning_content)) delta['reasoning_content'] = thought
+    if (isSaid(reasoning)) delta['reasoning'] = thought
+    for (const key of [...TEXT_KEYS, DETAILS]) if (!isSaid(delta[key])) delete delta[key]
+    delete delta['role']
+    if (!('logprobs' in choice)) return { ...choice, delta }
+    const { content: tokens, refusal: refusals } = objectOr(choice['logprobs'])
+    const [left, leftRefusals] = [logprobsOf(tokens, text), logprobsOf(refusals, refused)]
+    const logprobs =
+      left === undefined && leftRefusals === undefined ? null : { content: left ?? null, refusal: leftRefusals ?? null }
+    return { ...choice, delta, logprobs }
+  })
+  return { ...chunk, choices }
+}
+
+/** Mistral's list of typed pieces. */
+function newPieces(pieces: readonly unknown[], newOf: (text: unknown) => string): readonly JsonObject[] {
+  return objectsIn(pieces).flatMap((piece) => {
+    const { type, text, thinking } = piece
+    if (type === 'text') return keep({ ...piece, text: newOf(text) }, 'text')
+    if (type !== 'thinking') return [piece]
+    if (!Array.isArray(thinking)) return keep({ ...piece, thinking: newOf(thinking) }, 'thinking')
+    const thoughts = objectsIn(thinking).flatMap((thought) =>
+      keep({ ...thought, text: newOf(thought['text']) }, 'text'),
+    )
+    return keep({ ...piece, thinking: thoughts }, 'thinking')
+  })
+}
+
+const keep = (piece: JsonObject, key: string): readonly JsonObject[] => (isSaid(piece[key]) ? [piece] : [])
+
+function newDetail(detail: JsonObject, thought: string, known: Extras): readonly JsonObject[] {
+  if (known.has(extraOf(DETAILS, detail))) return []
+  const key = isSaid(detail['text']) ? 'text' : isSaid(detail['summary']) ? 'summary' : undefined
+  if (key === undefined) return [detail]
+  return isTextOnly(detail) && thought === '' ? [] : [{ ...detail, [key]: thought }]
 }

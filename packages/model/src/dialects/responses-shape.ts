@@ -3,7 +3,8 @@
  * indexes without holes, each item opened and closed once. Fills in what a server left out.
  *
  * I1  `sequence_number` is dense over everything that goes out, pings and the final error included.
- * I2  A message that the client holds in part continues under its own id, and its `done` events have the text that was sent.
+ * I2  A message that the client holds in part continues under its own id and in its own parts, however another attempt divides
+ *     the text. What says that it is done holds what was sent, not what that attempt says.
  * I3  An item that another attempt completed is one more item: its content belongs to that attempt, so does its id.
  * I4  An item that began in this attempt passes as it comes, however odd. So nothing throws before the client holds a part.
  */
@@ -13,6 +14,7 @@ import type { SseFrame } from '@breakfall/wire'
 import { FlatText } from '../flat-text.ts'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
+import { logprobsOf } from './logprobs.ts'
 import { itemKind } from './responses-items.ts'
 
 export class ResponsesShape implements ClientShape {
@@ -27,7 +29,7 @@ export class ResponsesShape implements ClientShape {
   #isFilledIn = false
   #mustCloseOpen = false
   readonly #items: ClientItem[] = []
-  /** Items as they were completed, for the final object. */
+  /** Items as they were completed, for the final object, by their index. */
   readonly #done: JsonObject[] = []
   /** The items of this attempt. */
   #upstream: UpstreamItem[] = []
@@ -38,8 +40,12 @@ export class ResponsesShape implements ClientShape {
     this.#mustCloseOpen = healing
   }
 
-  skip(json: JsonObject | undefined): void {
-    if (json?.['type'] === 'response.output_item.added') this.#upstream.push(upstreamItem(json, undefined))
+  skip(json: JsonObject | undefined): boolean {
+    if (json === undefined) return true
+    const { type, item } = json
+    const isMessage = objectOr(item)['type'] === 'message'
+    if (type === 'response.output_item.added' && isMessage) this.#upstream.push(upstreamItem(json, undefined))
+    return isMessage || LIFECYCLE.has(type) || PART_EVENTS.has(type)
   }
 
   opensStream(json: JsonObject | undefined): boolean {
@@ -75,8 +81,8 @@ export class ResponsesShape implements ClientShape {
   #event(frame: SseFrame, json: JsonObject, fresh: Fresh): SseFrame | string {
     const { type, response } = json
     if (type === 'response.output_item.added') return this.#added(frame, json)
-    if (type === 'response.output_item.done') return this.#itemDone(frame, json)
-    return isObject(response) ? this.#terminal(json, response) : this.#inside(frame, json, fresh)
+    if (type === 'response.output_item.done') return this.#itemDone(frame, json, fresh)
+    return isObject(response) ? this.#terminal(frame, json, response) : this.#inside(frame, json, fresh)
   }
 
   #lifecycle(frame: SseFrame, json: JsonObject): SseFrame | string {
@@ -117,6 +123,7 @@ export class ResponsesShape implements ClientShape {
       item,
       isOpen: true,
       openPart: undefined,
+      parts: [],
       texts: [],
       summaries: [],
       said: new Set(),
@@ -126,16 +133,65 @@ export class ResponsesShape implements ClientShape {
     return made
   }
 
-  #itemDone(frame: SseFrame, json: JsonObject): SseFrame | string {
+  #itemDone(frame: SseFrame, json: JsonObject, fresh: Fresh): SseFrame | string {
     const item = objectOr(json['item'])
     const from = this.#find(json, stringOr(item['id']), stringOr(item['call_id']))
-    const adopted = from !== undefined && from.client === undefined
+    if (from === undefined && fresh !== undefined) return this.#wholeMessage(json, item, fresh)
     const mine = from === undefined ? this.#newItem(item) : this.#clientItem(from)
     if (mine === undefined || !mine.isOpen) return ''
+    if (from?.isNew === false && item['type'] === 'message') return this.#closeMessage(mine, item)
     mine.isOpen = false
-    const complete = withId(adopted ? withTexts(item, mine.texts) : item, mine.id)
-    this.#done.push(complete)
-    return this.#out(frame, json, { output_index: mine.index, item: complete })
+    this.#done[mine.index] = withId(item, mine.id)
+    return this.#out(frame, json, { output_index: mine.index, item: this.#done[mine.index] })
+  }
+
+  /** A message that no event announced, and whose beginning the client has. */
+  #wholeMessage(json: JsonObject, item: JsonObject, fresh: readonly string[]): string {
+    const from = upstreamItem(json, undefined)
+    const mine = this.#clientItem(from)
+    const delta = fresh.join('')
+    if (mine?.openPart === undefined) {
+      if (delta === '') return ''
+      throw this.#divergence()
+    }
+    const { type } = mine.parts[mine.openPart] ?? {}
+    const name = type === 'refusal' ? 'response.refusal.delta' : 'response.output_text.delta'
+    const added = delta === '' ? '' : this.#write({ type: name, ...this.#grow(mine, mine.openPart, name, delta) })
+    return added + this.#closeMessage(mine, item)
+  }
+
+  /** I2: the ends of its open part and of the message, with what was sent. */
+  #closeMessage(mine: ClientItem, item: JsonObject): string {
+    const closed = this.#closePart(mine)
+    const given = objectsIn(item['content'])
+    const content = Array.from({ length: Math.max(mine.parts.length, mine.texts.length) }, (_, index) => {
+      const part = sentPart(mine, index)
+      const same = given[index]
+      return same !== undefined && textOf(same) === textOf(part) && same['type'] === part['type'] ? same : part
+    })
+    // Their places are in a text that is divided otherwise.
+    if (given.some((part) => objectsIn(part['annotations']).length > 0 && !content.includes(part)))
+      throw this.#divergence()
+    mine.isOpen = false
+    const complete = { ...mine.item, ...item, id: mine.id, content }
+    this.#done[mine.index] = complete
+    return closed + this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
+  }
+
+  /** The part that the client holds open will not grow any more. */
+  #closePart(mine: ClientItem): string {
+    const { openPart: content_index } = mine
+    if (content_index === undefined) return ''
+    mine.openPart = undefined
+    const at = { item_id: mine.id, output_index: mine.index, content_index }
+    const part = sentPart(mine, content_index)
+    const [key, name] = part['type'] === 'refusal' ? ['refusal', 'refusal'] : ['text', 'output_text']
+    const ends = [
+      { type: `response.${name}.done`, ...at, [key]: textOf(part) },
+      { type: 'response.content_part.done', ...at, part },
+    ]
+    const missing = ends.filter(({ type }) => !mine.said.has(`${type} ${content_index}`))
+    return missing.map((event) => this.#write(event)).join('')
   }
 
   #inside(frame: SseFrame, json: JsonObject, fresh: Fresh): SseFrame | string {
@@ -146,6 +202,30 @@ export class ResponsesShape implements ClientShape {
     const { type } = json
     if (type === 'response.output_text.delta' || type === 'response.refusal.delta')
       return this.#textDelta(frame, json, from, mine, fresh)
+    if (from.isNew) return this.#insideNew(frame, json, mine)
+    if (mine?.isOpen !== true) {
+      if (type === ANNOTATION) throw this.#divergence()
+      return ''
+    }
+    const given = partOf(json).content_index
+    if (type === 'response.content_part.added') {
+      const before = this.#closePart(mine)
+      const content_index = Math.max(mine.parts.length, mine.texts.length)
+      from.parts.set(given ?? 0, content_index)
+      return before + this.#write({ ...json, ...this.#opened(mine, content_index, objectOr(json['part'])) })
+    }
+    const content_index = this.#partFor(from, mine, given ?? 0)
+    if (type === ANNOTATION) {
+      this.canHeal = false
+      if (content_index === undefined) throw this.#divergence()
+      return this.#write({ ...json, item_id: mine.id, output_index: mine.index, content_index })
+    }
+    return type === 'response.content_part.done' && content_index === mine.openPart ? this.#closePart(mine) : ''
+  }
+
+  /** About an item that this attempt began. */
+  #insideNew(frame: SseFrame, json: JsonObject, mine: ClientItem | undefined): SseFrame | string {
+    const { type } = json
     const at = partOf(json)
     const place = mine === undefined ? {} : { item_id: mine.id, output_index: mine.index, ...at }
     switch (type) {
@@ -154,19 +234,40 @@ export class ResponsesShape implements ClientShape {
         if (mine !== undefined) note(mine, json)
         break
       case 'response.content_part.added':
-        if (mine !== undefined) mine.openPart = at.content_index
+        if (mine !== undefined) this.#opened(mine, at.content_index ?? 0, objectOr(json['part']))
         break
-      case 'response.output_text.annotation.added':
+      case ANNOTATION:
         this.canHeal = false // cannot be compared with another attempt
         break
       case 'response.output_text.done':
       case 'response.refusal.done':
-      case 'response.content_part.done':
-        return this.#partDone(frame, json, from, mine, place)
+      case 'response.content_part.done': {
+        const index = at.content_index ?? 0
+        const name = `${stringOr(type)} ${index}`
+        if (mine?.isOpen !== true || mine.said.has(name)) return ''
+        mine.said.add(name)
+        if (type === 'response.content_part.done' && mine.openPart === index) mine.openPart = undefined
+        break
+      }
       default:
         break
     }
     return mine?.isOpen === true ? this.#out(frame, json, place) : ''
+  }
+
+  #opened(mine: ClientItem, content_index: number, part: JsonObject): JsonObject {
+    mine.openPart = content_index
+    mine.parts[content_index] = part
+    return { item_id: mine.id, output_index: mine.index, content_index }
+  }
+
+  /** The client's part for one of another attempt. All that came before is repeated, so it is the one that the client holds open. */
+  #partFor({ parts }: UpstreamItem, mine: ClientItem, given: number): number | undefined {
+    const known = parts.get(given)
+    if (known !== undefined || mine.openPart === undefined) return known
+    if ([...parts.values()].includes(mine.openPart)) return undefined
+    parts.set(given, mine.openPart)
+    return mine.openPart
   }
 
   /** Nearly every event is one of these. */
@@ -177,54 +278,44 @@ export class ResponsesShape implements ClientShape {
     mine: ClientItem | undefined,
     fresh: Fresh,
   ): SseFrame | string {
-    const delta = fresh === undefined ? stringOr(json['delta']) : (fresh.get('text') ?? '')
-    const { content_index: given } = json
-    const content_index = typeof given === 'number' ? given : 0
-    if (from.isNew && mine !== undefined) mine.openPart = content_index // I4
-    else if (mine?.isOpen !== true || mine.openPart !== content_index) {
+    const delta = fresh === undefined ? stringOr(json['delta']) : fresh.join('')
+    const { content_index: given, type } = json
+    const asked = typeof given === 'number' ? given : 0
+    const index = from.isNew || mine === undefined ? asked : this.#partFor(from, mine, asked)
+    const fits = from.isNew ? mine !== undefined : mine?.isOpen === true && index === mine.openPart // I4
+    if (mine === undefined || index === undefined || !fits) {
       if (delta === '') return ''
       throw this.#divergence()
     }
-    ;(mine.texts[content_index] ??= new FlatText()).add(delta)
-    const fields = { item_id: mine.id, output_index: mine.index, content_index, delta }
-    return this.#out(frame, json, fresh === undefined ? fields : { ...fields, logprobs: [] })
+    mine.openPart = index
+    const fields = this.#grow(mine, index, type, delta)
+    if (fresh === undefined) return this.#out(frame, json, fields)
+    return this.#out(frame, json, { ...fields, logprobs: logprobsOf(json['logprobs'], delta) ?? [] })
   }
 
-  #partDone(
-    frame: SseFrame,
-    json: JsonObject,
-    from: UpstreamItem,
-    mine: ClientItem | undefined,
-    place: JsonObject,
-  ): SseFrame | string {
-    const index = partOf(json).content_index ?? 0
-    const name = `${stringOr(json['type'])} ${index}`
-    if (mine?.isOpen !== true || mine.said.has(name)) return ''
-    if (!from.isNew && mine.openPart !== index) return ''
-    mine.said.add(name)
-    const text = mine.texts[index]?.toString()
-    if (json['type'] === 'response.content_part.done') {
-      if (mine.openPart === index) mine.openPart = undefined
-      const part = objectOr(json['part'])
-      return this.#out(frame, json, { ...place, part: this.#isHealed ? withText(part, text) : part })
-    }
-    const key = json['type'] === 'response.refusal.done' ? 'refusal' : 'text'
-    return this.#out(frame, json, { ...place, ...(this.#isHealed && text !== undefined ? { [key]: text } : {}) }) // I2
+  #grow(mine: ClientItem, content_index: number, type: unknown, delta: string): JsonObject {
+    if (type === 'response.refusal.delta') mine.parts[content_index] ??= { type: 'refusal', refusal: '' }
+    ;(mine.texts[content_index] ??= new FlatText()).add(delta)
+    return { item_id: mine.id, output_index: mine.index, content_index, delta }
   }
 
   /** The answer is complete: the client's own items are its output wherever the server's would not fit them. */
-  #terminal(json: JsonObject, response: JsonObject): string {
+  #terminal(frame: SseFrame, json: JsonObject, response: JsonObject): SseFrame | string {
     const output = objectsIn(response['output'])
     for (const item of output) {
       const mine = this.#find({}, stringOr(item['id']), stringOr(item['call_id']))?.client
       if (mine?.isOpen !== true) continue
       mine.isOpen = false
-      this.#done.push(withId(item, mine.id)) // its own `done` never came
+      this.#done[mine.index] = withId(item, mine.id) // its own `done` never came
     }
+    // A message whose end no event of this attempt names.
+    const rest = this.#isHealed ? this.#items.filter(({ isOpen, item }) => isOpen && item['type'] === 'message') : []
+    const closed = rest.map((mine) => this.#closeMessage(mine, { status: 'completed' })).join('')
     const isOurs = this.#isHealed || this.#isFilledIn || output.length === 0
     const known = this.#asFirst(response)
     const type = json['type'] === 'response.done' ? 'response.completed' : json['type']
-    return this.#write({ ...json, type, response: isOurs ? { ...known, output: this.#done } : known })
+    if (!isOurs) return this.#out(frame, json, { type, response: known })
+    return closed + this.#write({ ...json, type, response: { ...known, output: this.#done.filter(isObject) } })
   }
 
   // ---- details ----
@@ -238,7 +329,7 @@ export class ResponsesShape implements ClientShape {
       .map((mine) => {
         mine.isOpen = false
         const complete = closed(mine)
-        this.#done.push(complete)
+        this.#done[mine.index] = complete
         return this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
       })
       .join('')
@@ -294,6 +385,16 @@ export class ResponsesShape implements ClientShape {
   }
 }
 
+const ANNOTATION = 'response.output_text.annotation.added'
+/** What another attempt says again about a text that the client has. */
+const PART_EVENTS: ReadonlySet<unknown> = new Set([
+  'response.content_part.added',
+  'response.output_text.delta',
+  'response.output_text.done',
+  'response.refusal.delta',
+  'response.refusal.done',
+  'response.content_part.done',
+])
 const LIFECYCLE: ReadonlySet<unknown> = new Set(['response.created', 'response.queued', 'response.in_progress'])
 
 type ClientItem = {
@@ -303,6 +404,8 @@ type ClientItem = {
   isOpen: boolean
   /** The content part that grows now. */
   openPart: number | undefined
+  /** The parts that were announced, as they were. */
+  readonly parts: JsonObject[]
   /** Text by content part. */
   readonly texts: FlatText[]
   readonly summaries: FlatText[]
@@ -319,12 +422,14 @@ type UpstreamItem = {
   readonly client: ClientItem | undefined
   /** This attempt began it. */
   readonly isNew: boolean
+  /** The client's part for each of its parts that continues one of an earlier attempt, or is new. */
+  readonly parts: Map<number, number>
 }
 
 function upstreamItem(json: JsonObject, client: ClientItem | undefined): UpstreamItem {
   const item = objectOr(json['item'])
   const [id, callId, type] = [stringOr(item['id']), stringOr(item['call_id']), stringOr(item['type'])]
-  return { id, callId, type, index: json['output_index'], client, isNew: false }
+  return { id, callId, type, index: json['output_index'], client, isNew: false, parts: new Map() }
 }
 
 /** Whether the event has these values already. `for … in` does not build a list for each of a hundred thousand events. */
@@ -335,13 +440,14 @@ function holds(json: JsonObject, fields: JsonObject): boolean {
 
 const withId = (item: JsonObject, id: string): JsonObject => (item['id'] === id ? item : { ...item, id })
 
-const withText = (part: JsonObject, text: string | undefined): JsonObject =>
-  text === undefined ? part : { ...part, [part['type'] === 'refusal' ? 'refusal' : 'text']: text }
+/** A part as the client was given it. */
+function sentPart({ parts, texts }: ClientItem, index: number): JsonObject {
+  const text = texts[index]?.toString() ?? ''
+  const announced = parts[index] ?? { type: 'output_text', annotations: [] }
+  return { ...announced, [announced['type'] === 'refusal' ? 'refusal' : 'text']: text }
+}
 
-const withTexts = (item: JsonObject, texts: readonly FlatText[]): JsonObject =>
-  Array.isArray(item['content'])
-    ? { ...item, content: objectsIn(item['content']).map((part, index) => withText(part, texts[index]?.toString())) }
-    : item
+const textOf = (part: JsonObject): string => stringOr(part['text'] ?? part['refusal'])
 
 /** The part that an event is about, filled in where a server does not say. */
 function partOf(json: JsonObject): { readonly content_index?: number; readonly summary_index?: number } {

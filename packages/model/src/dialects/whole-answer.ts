@@ -33,10 +33,9 @@ export function chatFrames({ id, created, model, choices, usage }: JsonObject): 
 export function messageFrames(json: JsonObject): readonly SseFrame[] {
   const { content, stop_reason, stop_sequence = null, usage, ...message } = json
   const blocks = objectsIn(content).flatMap((block, index) => {
-    const delta = blockDelta(block)
     return [
       { type: 'content_block_start', index, content_block: emptyBlock(block) },
-      ...(delta === undefined ? [] : [{ type: 'content_block_delta', index, delta }]),
+      ...blockDeltas(block).map((delta) => ({ type: 'content_block_delta', index, delta })),
       { type: 'content_block_stop', index },
     ]
   })
@@ -52,15 +51,29 @@ export function messageFrames(json: JsonObject): readonly SseFrame[] {
 // ---- details ----
 
 function emptyBlock(block: JsonObject): JsonObject {
-  if (block['type'] === 'text') return { ...block, text: '' }
-  if (block['type'] === 'thinking') return { ...block, thinking: '' }
-  return block['type'] === 'tool_use' ? { ...block, input: {} } : block
+  const { type, citations } = block
+  if (type === 'text') return { ...block, text: '', ...(citations == null ? {} : { citations: [] }) }
+  if (type === 'thinking') return { ...block, thinking: '', signature: '' }
+  return type === 'tool_use' ? { ...block, input: {} } : block
 }
 
-function blockDelta({ type, text, thinking, input }: JsonObject): JsonObject | undefined {
-  if (type === 'text') return { type: 'text_delta', text }
-  if (type === 'thinking') return { type: 'thinking_delta', thinking }
-  return type === 'tool_use' ? { type: 'input_json_delta', partial_json: objectArguments(input) } : undefined
+function blockDeltas({ type, text, thinking, signature, citations, input }: JsonObject): readonly JsonObject[] {
+  switch (type) {
+    case 'text':
+      return [
+        ...objectsIn(citations).map((citation) => ({ type: 'citations_delta', citation })),
+        { type: 'text_delta', text },
+      ]
+    case 'thinking':
+      return [
+        { type: 'thinking_delta', thinking },
+        ...(typeof signature === 'string' ? [{ type: 'signature_delta', signature }] : []),
+      ]
+    case 'tool_use':
+      return [{ type: 'input_json_delta', partial_json: objectArguments(input) }]
+    default:
+      return []
+  }
 }
 
 /** Cut JSON is a broken answer. Anything else does not come from a model: a proxy's page, a captive portal. */

@@ -1,29 +1,30 @@
 /**
- * Lets an answer through once it goes beyond what is known already, and only if it starts with exactly that. For answers that are asked for again, and for continuations, which some servers begin by repeating the text.
+ * Lets an answer through once it goes beyond what is known already, and only if it starts with exactly that. For answers that
+ * are asked for again, and for continuations, which some servers begin by repeating the text.
  *
  * I1  Nothing known comes out a second time, and nothing comes out before the beginning is certain to agree.
+ * I2  No alternative begins with another one, so the first that is there in full is the one.
  */
+import assert from 'node:assert'
 
 export type SegmentKind = 'text' | 'reasoning'
 export type Segment = { readonly kind: SegmentKind; readonly text: string }
 
 export class PrefixGate {
-  /** Longest first: an echo of everything is tried before a bare continuation. */
   readonly #candidates: readonly Candidate[]
-  /** Appended to piece by piece and read once, at the end: reading it in between would copy it each time. */
-  #seen = ''
+  #seen = 0
   #kind: SegmentKind | undefined
-  #isOpen = false
+  #isOpen: boolean
 
   /** Each alternative is one valid beginning of the answer. */
   constructor(alternatives: readonly (readonly Segment[])[]) {
-    this.#candidates = alternatives
-      .map((segments) => encode(segments))
-      .toSorted((a, b) => b.length - a.length)
-      .map((text) => ({ text, agrees: text === '' ? 'whole' : 'so far' }))
+    this.#candidates = alternatives.map((segments) => ({ text: encode(segments), agrees: true }))
     this.#isOpen = this.#candidates.every(({ text }) => text === '')
+    for (const { text } of this.#candidates)
+      assert(this.#candidates.filter((other) => other.text.startsWith(text)).length === 1) // I2
   }
 
+  /** The answer began as it must: what follows is new. One that ends before that, or says something else, is another. */
   get isOpen(): boolean {
     return this.#isOpen
   }
@@ -33,42 +34,27 @@ export class PrefixGate {
     if (this.#isOpen) return text
     if (text === '') return ''
     const piece = kind === this.#kind ? text : MARK[kind] + text
-    for (const candidate of this.#candidates) compare(candidate, this.#seen.length, piece)
-    this.#seen += piece
+    const at = this.#seen
+    this.#seen += piece.length
     this.#kind = kind
-    const first = this.#candidates.find(({ agrees }) => agrees !== 'no')
-    if (first === undefined) return undefined
-    return first.agrees === 'whole' ? this.#open(first.text, kind) : '' // I1
-  }
-
-  /** The answer ends here, or something other than text follows: the text held back, or undefined if it fell short. */
-  close(): string | undefined {
-    if (this.#isOpen) return ''
-    const candidate = this.#candidates.find(({ agrees }) => agrees === 'whole')
-    return candidate === undefined ? undefined : this.#open(candidate.text, this.#kind ?? 'text')
-  }
-
-  #open(candidate: string, kind: SegmentKind): string {
-    this.#isOpen = true
-    const rest = this.#seen.slice(candidate.length)
-    this.#seen = ''
-    return rest.startsWith(MARK[kind]) ? rest.slice(MARK[kind].length) : rest
+    for (const candidate of this.#candidates) {
+      if (candidate.agrees) candidate.agrees = fits(candidate.text, at, piece)
+      if (!candidate.agrees || this.#seen < candidate.text.length) continue
+      this.#isOpen = true
+      return piece.slice(candidate.text.length - at) // I1
+    }
+    return this.#candidates.some(({ agrees }) => agrees) ? '' : undefined
   }
 }
 
 // ---- details ----
 
-/** `whole`: all of it was seen, and perhaps more. */
-type Candidate = { readonly text: string; agrees: 'so far' | 'whole' | 'no' }
+type Candidate = { readonly text: string; agrees: boolean }
 
 /** Compares only the new piece: a book-length answer comes in as many pieces as it has words. */
-function compare(candidate: Candidate, at: number, piece: string): void {
-  if (candidate.agrees !== 'so far') return
-  const { text } = candidate
-  const isLast = at + piece.length >= text.length
+function fits(text: string, at: number, piece: string): boolean {
   const expected = text.slice(at, at + piece.length)
-  const agrees = isLast ? piece.startsWith(expected) : piece === expected
-  candidate.agrees = !agrees ? 'no' : isLast ? 'whole' : 'so far'
+  return at + piece.length >= text.length ? piece.startsWith(expected) : piece === expected
 }
 
 /** The boundary between two kinds of text is part of the beginning. No model writes a NUL. */

@@ -29,6 +29,7 @@ import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts
 import { isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
+import { objectOr } from '../json.ts'
 
 export type RelayAttemptOptions = {
   readonly trace: AttemptTrace
@@ -66,6 +67,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   #misfit: Fault | undefined
   #kind: FrameKind = 'lifecycle'
   #texts: readonly Segment[] = NO_TEXTS
+  /** The new part of each text in the frame, and whether any of them is not all of it. */
+  #fresh: string[] = []
   #isPartial = false
   /** The client holds a part of the answer from an earlier attempt. */
   readonly #isHealing: boolean
@@ -87,6 +90,13 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
 
   get progress(): number {
     return this.#answer.progress
+  }
+
+  /** The client asked for token counts, and the stream broke before they came. */
+  get lacksUsage(): boolean {
+    const { ended, usage } = this.#answer
+    const asked = objectOr(this.#with.request.json['stream_options'])['include_usage'] === true
+    return asked && !ended && usage.output === undefined
   }
 
   get resumed(): boolean {
@@ -222,20 +232,16 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   // ---- what the decoder calls ----
 
   text(part: TextPart, text: string): void {
-    const { gate } = this.#with
     if (part.kind === 'reasoning' && this.#dialect.reasoning === 'item') return // no text that another attempt has to repeat
-    if (gate.isOpen) {
-      this.#add(part.kind, text)
-      return
-    }
-    const fresh = gate.push(part.kind, text)
+    const fresh = this.#with.gate.push(part.kind, text)
     if (fresh === undefined) throw this.#divergence()
-    this.#isPartial = true
+    if (this.#isHealing) this.#fresh.push(fresh)
+    this.#isPartial ||= fresh !== text
     if (fresh !== '') this.#add(part.kind, fresh)
   }
 
   tool(): void {
-    if (!this.#with.gate.isOpen) this.#closeGate()
+    this.#mustBeOpen()
     this.#kind = 'tool'
   }
 
@@ -244,6 +250,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   #begin(): void {
     this.#kind = 'lifecycle'
     this.#texts = NO_TEXTS
+    if (this.#isHealing) this.#fresh = []
     this.#isPartial = false
   }
 
@@ -260,20 +267,18 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const isTail = finish !== null || ended || this.#decoder.isTail === true
     const told = this.#decoder.frameKind
     if (told === 'noise') return
-    if ((isTail || told === 'tool') && !gate.isOpen) this.#closeGate()
+    if (isTail || told === 'tool') this.#mustBeOpen()
     if (told !== undefined) this.#kind = told
     if (told === 'item' || told === 'item-end') return this.#passItem(told, frame)
     const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
     // Each attempt starts with a frame that has only the role.
     const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
-    if (!gate.isOpen || saysNothingNew || comesAgain) {
-      client.shape.skip(json)
-      return
-    }
+    if ((!gate.isOpen || saysNothingNew || comesAgain) && client.shape.skip(json)) return
+    if (!gate.isOpen) this.#kind = 'opening' // it waits until the beginning of the text is certain
     const isProvable = this.#dialect.proof === 'finish_reason' ? isTail : ended // never for `body_end`: see `#judgeEnd`
     if (isProvable && !this.#isWhole) this.#prove()
     if (this.#kind === 'lifecycle' && this.#dialect.isBlockStart(json)) this.#kind = 'opening'
-    const fresh = this.#isPartial ? freshOf(this.#texts) : undefined
+    const fresh = this.#isPartial ? this.#fresh : undefined
     client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
   }
 
@@ -306,12 +311,12 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     if (this.#isWhole) return this.#misfit
     const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { broken: end.fault, emptyBefore })
     if (!verdict.complete) return afterServerTool(verdict.fault, this.#answer)
-    if (this.#with.gate.close() === undefined) return this.#divergence()
+    if (!this.#with.gate.isOpen) return this.#divergence()
     return undefined // with a lenient profile, the end of the stream is enough
   }
 
   #proveAtEnd(): void {
-    if (!this.#with.gate.isOpen) this.#closeGate()
+    this.#mustBeOpen()
     this.#prove()
   }
 
@@ -319,12 +324,9 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     return this.#decoder.answer
   }
 
-  #closeGate(): void {
-    const rest = this.#with.gate.close()
-    if (rest === undefined) throw this.#divergence()
-    if (rest === '') return
-    this.#add('text', rest)
-    this.#isPartial = true
+  /** Text that the client has comes before anything else. */
+  #mustBeOpen(): void {
+    if (!this.#with.gate.isOpen) throw this.#divergence()
   }
 
   #divergence(): Fault {
@@ -353,9 +355,3 @@ const nameAt = (text: string, from: number): string | undefined =>
 
 const incompleteRest = (): Fault =>
   new Fault('model_stream_incomplete', { phase: 'stream', errorRaw: 'the finished response is not complete' })
-
-function freshOf(texts: readonly Segment[]): ReadonlyMap<SegmentKind, string> {
-  const fresh = new Map<SegmentKind, string>()
-  for (const { kind, text } of texts) fresh.set(kind, (fresh.get(kind) ?? '') + text)
-  return fresh
-}

@@ -108,7 +108,12 @@ class StreamRelay {
 
   #complete(attempt: RelayAttempt): RelayOutcome {
     this.#run.complete(attempt.record(null, null, 0))
-    this.#client.finish()
+    if (!attempt.lacksUsage) this.#client.finish()
+    else {
+      this.#options.onEvent({ type: 'usage-lost', attempt: this.#run.attempt })
+      // The server did not say that this is all, so neither do we.
+      this.#client.finishWith(': breakfall the answer is complete, but the stream broke before its token counts\n\n')
+    }
     return { status: 200, fault: null, ledger: this.#run.ledger, contentSent: this.#client.contentSent }
   }
 

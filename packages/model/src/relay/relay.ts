@@ -61,6 +61,8 @@ export type RelayEvent =
       readonly afterContent: boolean
     }
   | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' | 'reattach' }
+  /** The answer is complete, but the stream broke before the token counts that the client had asked for. */
+  | { readonly type: 'usage-lost'; readonly attempt: number }
 
 export type RelayOptions = {
   readonly policy?: PolicyInput | undefined
