@@ -106,8 +106,8 @@ test('a message in one piece heals one that was streamed, with its citations, si
   const whole = { id: 'm2', type: 'message', content: [thoughts, cited, call], stop_reason: 'tool_use', usage: {} }
   const inThoughts: Play = [head(), messageStart, thinkingBlock(0), blockThought(0, 'h'), reset]
   const inText: Play = [
-    ...[head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), signature(0), blockStop(0)],
-    ...[textBlock(1), blockText(1, 'Hel'), reset],
+    [head(), messageStart, thinkingBlock(0), blockThought(0, 'hm'), signature(0), blockStop(0)],
+    [textBlock(1), blockText(1, 'Hel'), reset],
   ]
   for (const half of [inThoughts, inText]) {
     const got = await relayed([half, json(200, whole)])

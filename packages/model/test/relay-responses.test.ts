@@ -52,7 +52,9 @@ const partsItem =
   (texts: readonly string[], id: string, last: object = {}): Item =>
   (output_index) => {
     const parts = texts.map((text, index) => ({
-      ...{ type: 'output_text', text, annotations: [] },
+      type: 'output_text',
+      text,
+      annotations: [],
       ...(index === texts.length - 1 ? last : {}),
     }))
     const item = { id, type: 'message', role: 'assistant', status: 'completed', content: parts }
