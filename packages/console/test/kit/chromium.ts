@@ -1,6 +1,7 @@
 /** Chromium for tests: one for a file, a context for a case. Everything that a page must never do is a failure at the end. */
 import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { newFolder, removeFolder } from '../../../../test/kit/folder.ts'
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
@@ -23,7 +24,13 @@ const OPTIONS = {
   ],
 }
 
-export const launch = (): Promise<Browser> => chromium.launch(OPTIONS)
+/** What Chromium leaves in its temporary folder goes with it. */
+export async function launch(): Promise<Browser> {
+  const folder = newFolder('chromium')
+  const browser = await chromium.launch({ ...OPTIONS, env: { ...process.env, TMPDIR: folder } })
+  browser.on('disconnected', () => removeFolder(folder))
+  return browser
+}
 
 /** Like a person's browser: it keeps its history and everything else in this folder. */
 export const launchWithProfile = (folder: string): Promise<BrowserContext> =>

@@ -1,22 +1,11 @@
 /** A daemon in a separate process, to be killed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { DaemonOptions } from '../../src/index.ts'
 import { Api } from './api.ts'
-
-/** Compiled once for all the daemons that tests start: half of their start-up is compiling. */
-const env = {
-  ...process.env,
-  NODE_COMPILE_CACHE: join(
-    process.env['BREAKFALL_TEST_TMPDIR'] ?? tmpdir(),
-    `breakfall-test-compile-cache-${process.getuid?.() ?? 0}`,
-  ),
-}
 
 const PROGRAM = fileURLToPath(new URL('../programs/dies-at-failpoint.ts', import.meta.url))
 
@@ -35,7 +24,6 @@ export type DaemonProcess = {
 /** Runs a daemon until it dies at a point that it passes while it starts or recovers turns. */
 export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: string): Promise<number | string> {
   const child = spawn(process.execPath, [PROGRAM, JSON.stringify({ ...options, crashAt })], {
-    env,
     stdio: ['pipe', 'ignore', 'inherit'],
   })
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
@@ -45,7 +33,6 @@ export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: stri
 /** Starts a daemon and kills it after that time. */
 export async function killStarting(options: Partial<DaemonOptions>, ms: number): Promise<void> {
   const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], {
-    env,
     stdio: ['pipe', 'ignore', 'inherit'],
   })
   const ended = once(child, 'exit')
@@ -55,7 +42,7 @@ export async function killStarting(options: Partial<DaemonOptions>, ms: number):
 }
 
 export async function spawnDaemon(options: Partial<DaemonOptions>): Promise<DaemonProcess> {
-  const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], { env, stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const ended = once(child, 'exit').then(([code, signal]) => (signal ?? code) as number | string)
   const said = async <T>(): Promise<T> => {

@@ -1,9 +1,9 @@
 /** Temporary folders and daemons that end with the test. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
+import { eventually } from '../../../../test/kit/wait.ts'
 import { type Daemon, type DaemonOptions, startDaemon } from '../../src/index.ts'
 import { readRunnerFile } from '../../src/runner/local-runner.ts'
 import { Api } from './api.ts'
@@ -72,16 +72,18 @@ export async function optionsFor(
   return { stateDir, options, workspace, model }
 }
 
-/** Ends the runner that a daemon of this state folder started, by its own id, and waits until it writes nothing more. */
+/** Ends the runner that a daemon of this state folder started, by its own id, and waits: it writes there until its end. */
 export async function stopRunner(stateDir: string): Promise<void> {
   const runner = readRunnerFile(stateDir)
-  if (runner === undefined) return
+  if (runner === undefined || !sent(runner.pid, 'SIGTERM')) return
+  await eventually('the runner has ended', () => !sent(runner.pid, 0))
+}
+
+/** False if there is no such process. */
+function sent(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    for (let signal: NodeJS.Signals | 0 = 'SIGTERM'; ; signal = 0) {
-      process.kill(runner.pid, signal)
-      await sleep(20)
-    }
+    return process.kill(pid, signal)
   } catch {
-    // Gone.
+    return false
   }
 }
