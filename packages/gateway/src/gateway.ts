@@ -7,8 +7,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { type JsonBody, jsonBody, MemoryBudget, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
-import { checkHost, checkOrigin, createHttpServer, type HttpServer, readBytes, sameToken } from '@breakfall/wire/node'
+import { type JsonBody, MemoryBudget, receiveBody, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
+import { bodyChunks, checkHost, checkOrigin, createHttpServer, type HttpServer, sameToken } from '@breakfall/wire/node'
 import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
@@ -167,18 +167,23 @@ class RunningGateway {
         },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
       })
-    const body = await readBytes(call.req, this.#settings.limits.bodyBytesMax)
+    const { bodyBytesMax, bodySilenceMs, requestMs } = this.#settings.limits
     const isPost = call.method === 'POST'
     const route = isPost ? modelRoute(call.path) : undefined
-    const read = isPost ? await jsonBody(body, headersOf(call.req), this.#settings.limits.bodyBytesMax) : undefined
+    const { sent, model, read } = await receiveBody(bodyChunks(call.req, bodySilenceMs, requestMs), {
+      headers: headersOf(call.req),
+      bytesMax: bodyBytesMax,
+      memory: call.memory, // I2
+      look: route !== undefined ? 'fields' : isPost ? 'model' : 'nothing',
+    })
     // A body that is not JSON is left for the upstream to refuse.
     if (route === undefined || read === undefined)
-      await this.#pass(call, body, route !== undefined, modelIn(read?.json))
+      await this.#pass(call, sent, route !== undefined, model?.slice(0, 200))
     else await this.#heal(call, route, read)
   }
 
   /** A request to a model that is not healed is visible as such in the log, the metrics and the live view. */
-  async #pass(call: Call, body: Buffer, isModelRoute: boolean, model: string | undefined): Promise<void> {
+  async #pass(call: Call, body: readonly Buffer[], isModelRoute: boolean, model: string | undefined): Promise<void> {
     const from = monotonicMs()
     const { status, attempts, fault } = await this.#passThrough.run(call, body)
     this.#metrics.passedThrough(status)

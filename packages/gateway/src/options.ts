@@ -41,6 +41,7 @@ export type GatewayOptions = {
 export const GATEWAY_LIMITS = {
   bodyBytesMax: 64 * 1024 * 1024, // a long conversation with images
   requestMs: 300_000, // to receive a whole request: 64 MiB at 2 Mbit/s
+  bodySilenceMs: 30_000, // while a body arrives; longer than a mobile connection takes to come back
   requestsMax: 1_024, // at once; each holds a connection on either side
   memoryBytesMax: 256 * 1024 * 1024, // that all requests hold together: bodies, held answers, what is remembered to heal them
   holdBytesMax: 16 * 1024 * 1024, // per answer

@@ -8,7 +8,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
-import { clientHeaders, upstreamHeaders, withoutVersion } from '@breakfall/model/internal'
+import { clientHeaders, payload, upstreamHeaders, withoutVersion } from '@breakfall/model/internal'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
@@ -40,7 +40,7 @@ export class PassThrough {
     })
   }
 
-  async run(call: Call, body: Buffer): Promise<Passed> {
+  async run(call: Call, body: readonly Buffer[]): Promise<Passed> {
     const { policy, dice } = this.#options
     let attempts = 0
     const ask = (attempt: number): Promise<number> => {
@@ -65,7 +65,7 @@ export class PassThrough {
   }
 
   /** Each attempt asks the next upstream. */
-  async #once(call: Call, body: Buffer, attempt: number): Promise<number> {
+  async #once(call: Call, body: readonly Buffer[], attempt: number): Promise<number> {
     const { pool, clientStuckMs } = this.#options
     const upstreams = pool.inOrder()
     const upstream = upstreams[(attempt - 1) % upstreams.length]
@@ -83,7 +83,7 @@ export class PassThrough {
     }
   }
 
-  #ask(call: Call, upstream: Upstream, body: Buffer): Promise<Dispatcher.ResponseData> {
+  #ask(call: Call, upstream: Upstream, body: readonly Buffer[]): Promise<Dispatcher.ResponseData> {
     const encoding = call.req.headers['accept-encoding']
     const headers = upstreamHeaders(headersOf(call.req), {
       headers: upstream.headers,
@@ -94,8 +94,7 @@ export class PassThrough {
     return request(urlFor(call, upstream), {
       dispatcher: this.#agent,
       method: call.method,
-      headers,
-      body: body.length === 0 ? null : body,
+      ...(body.length === 0 ? { headers } : payload(headers, body)),
       signal: call.signal,
     })
   }

@@ -6,6 +6,7 @@
  * I2  A closed share holds nothing, and nothing can be added to it.
  */
 import assert from 'node:assert/strict'
+import { Fault } from '@breakfall/faults'
 
 /** What an object, a list entry or a string costs V8 besides its characters. Small objects were measured at 60 to 120 bytes. */
 export const ENTRY_BYTES = 100
@@ -77,6 +78,18 @@ export class MemoryShare {
     this.#bytes = 0
   }
 }
+
+/** Takes from the share, or throws what tells the client to come back. */
+export const taking =
+  (share: MemoryShare) =>
+  (bytes: number): void => {
+    if (share.take(bytes)) return
+    throw new Fault('quota_exceeded', {
+      facts: { limit: 'the memory for all requests together' },
+      message: { advice: 'Retry when other requests have ended, or raise limits.memoryBytesMax.' },
+      errorRaw: `no room for ${bytes} more bytes`,
+    })
+  }
 
 /** For callers without a budget, such as one program's own `resilientFetch`. */
 export const unboundedShare = (): MemoryShare => new MemoryBudget(Number.POSITIVE_INFINITY).open()

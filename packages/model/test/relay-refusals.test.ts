@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { GOOD } from './play.ts'
-import { relayed } from './relayed.ts'
+import { bodyOf, relayed } from './relayed.ts'
 import { startModelServer } from '../../../test/kit/model-server.ts'
 import { answer, frame, role } from '../../../test/kit/openai-frames.ts'
 import { head, json, lastChunk, pause, type Play, reset, silence } from '../../../test/kit/plays.ts'
@@ -66,7 +66,7 @@ test('an unusable target is an error response, not an exception', async () => {
   const got = await relayed([GOOD], { fallback: [] })
   assert.equal(got.status, 200)
   const { relayAnswer } = await import('../src/internal.ts')
-  const request = { api: 'openai-chat', method: 'POST', search: '', headers: {}, body: Buffer.from('{}') } as const
+  const request = { api: 'openai-chat', method: 'POST', search: '', headers: {} } as const
   for (const stream of [true, false]) {
     let status = 0
     const sink = {
@@ -75,7 +75,7 @@ test('an unusable target is an error response, not an exception', async () => {
       drained: () => Promise.resolve(),
       end: () => undefined,
     }
-    await relayAnswer({ ...request, json: { stream } }, [{ baseUrl: 'nonsense' }], sink)
+    await relayAnswer({ ...request, ...(await bodyOf({ stream })) }, [{ baseUrl: 'nonsense' }], sink)
     assert.equal(status, 502)
   }
 })

@@ -1,12 +1,16 @@
 /** A client of the relay: sends a request through it and holds what any client of that API would hold. */
+import assert from 'node:assert/strict'
 import { type Frame, framesIn } from '../../../test/kit/sse.ts'
 import { type RelayApiName } from '../src/index.ts'
 import {
+  type JsonBody,
+  receiveBody,
   relayAnswer,
   type RelayEvent,
   type RelayOptions,
   type RelayOutcome,
   type RelayTarget,
+  unboundedShare,
 } from '../src/internal.ts'
 import { QUICK, TOOLS } from './collect.ts'
 import { type Exchange } from '../../../test/kit/exchange.ts'
@@ -60,8 +64,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
       ...(api === 'gemini' ? { path: '/v1beta/models/fake-1:streamGenerateContent', stream: true } : {}),
       search: '',
       headers: { 'content-type': 'application/json', authorization: 'Bearer client-key' },
-      body: Buffer.from(JSON.stringify(json)),
-      json,
+      ...(await bodyOf(json)),
     },
     [{ baseUrl: model.url, profile: options.profile }, ...(options.fallback ?? [])],
     {
@@ -91,6 +94,15 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   await options.keepOpen
   await model.close()
   return { status, headers, body, ...held(api, body), isEnded, isCut, outcome, requests: model.requests, events }
+}
+
+/** A request's body as the gateway receives it. */
+export async function bodyOf(json: object): Promise<Pick<JsonBody, 'body' | 'json'>> {
+  const memory = unboundedShare()
+  const options = { headers: {}, bytesMax: 1024 * 1024 * 1024, memory, look: 'fields' } as const
+  const { read } = await receiveBody([Buffer.from(JSON.stringify(json))], options)
+  assert.ok(read !== undefined)
+  return { body: read.body, json: read.json }
 }
 
 function toolsFor(api: RelayApiName): readonly object[] {

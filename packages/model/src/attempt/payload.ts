@@ -4,8 +4,10 @@ import type { AttemptRequest } from './attempt.ts'
 
 type Payload = { readonly headers: Record<string, string>; readonly body: string | Buffer | Readable | null }
 
-export function payloadOf({ headers, body, method }: AttemptRequest): Payload {
-  if (method === 'GET') return { headers, body: null }
+export const payloadOf = ({ headers, body, method }: AttemptRequest): Payload =>
+  method === 'GET' ? { headers, body: null } : payload(headers, body)
+
+export function payload(headers: Record<string, string>, body: AttemptRequest['body']): Payload {
   if (typeof body === 'string' || Buffer.isBuffer(body)) return { headers, body }
   const [first = '', ...more] = body
   if (more.length === 0) return { headers, body: first }

@@ -6,6 +6,7 @@ import { objectOr, objectsIn } from '../json.ts'
 import { type ChosenProfile, chooseProfile } from '../profiles.ts'
 import type { RequiredParameters } from '../proof.ts'
 import type { RelayRequest, RelayTarget } from './relay.ts'
+import { withChanges } from './request-body.ts'
 import { joinUrl, requiredOf } from '../target.ts'
 
 /** The body is the client's own bytes unless another model or a continuation is asked for. */
@@ -137,10 +138,11 @@ function withoutKey(search: string): string {
   return query.size === 0 ? '' : `?${query.toString()}`
 }
 
-function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): Buffer | string {
-  if (request.path !== undefined || (prefill === '' && target.model === undefined)) return request.body
-  const json = target.model === undefined ? request.json : { ...request.json, model: target.model }
-  const { withPrefill } = DIALECTS[request.api]
-  const isPlain = prefill === '' || withPrefill === undefined
-  return JSON.stringify(isPlain ? json : withPrefill(json, profileOf(target), prefill))
+function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): readonly Buffer[] {
+  const { api, body, path } = request
+  if (path !== undefined || (prefill === '' && target.model === undefined)) return body.blocks
+  const model = target.model === undefined ? {} : { model: target.model }
+  const asked = prefill === '' ? undefined : DIALECTS[api].withPrefill?.({}, profileOf(target), prefill)
+  const { messages, ...flags } = asked ?? {}
+  return withChanges(body, { ...model, ...flags }, Array.isArray(messages) ? messages : [])
 }

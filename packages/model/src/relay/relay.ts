@@ -6,6 +6,7 @@ import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { MemoryShare } from '../memory-budget.ts'
 import type { Hold, ProfileName, RelayApiName } from '../names.ts'
+import type { RequestBody } from './request-body.ts'
 import type { ChatSpan } from '../telemetry/chat-span.ts'
 
 /** A POST to one of the dialects' paths. */
@@ -18,8 +19,8 @@ export type RelayRequest = {
   /** Query string with its question mark, or nothing. */
   readonly search: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer
-  /** The body, parsed. */
+  readonly body: RequestBody
+  /** The body's fields that the relay reads. */
   readonly json: JsonObject
 }
 

@@ -1,54 +1,244 @@
 /**
- * A client's request body as JSON, decompressed if the client compressed it: codex sends zstd, others gzip.
+ * A client's request body as it arrives: held as bytes, decompressed if the client compressed it (codex sends zstd, others gzip), and
+ * read only as far as the relay needs. It is forwarded as bytes, so most of it is never parsed.
  *
- * I1  However many requests come at once, few are decompressed at once: a few kilobytes can become as much as the limit allows.
+ * I1  Everything that is held is taken from the request's share before it is made: what was sent, what it decompresses to, the fields.
+ * I2  However many requests come at once, few are decompressed at once.
  */
-import { promisify } from 'node:util'
-import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib'
-import { isObject, type JsonObject } from '../json.ts'
+import { Readable, type Transform, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { Fault, isFault } from '@breakfall/faults'
+import { HeldBytes } from '@breakfall/wire/node'
+import type { JsonObject } from '../json.ts'
+import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../json-fields.ts'
+import { type MemoryShare, taking } from '../memory-budget.ts'
+
+/** A JSON object as bytes, with the places of the fields that may be changed on their way. */
+export type RequestBody = {
+  readonly blocks: readonly Buffer[]
+  readonly places: ReadonlyMap<string, Place>
+  readonly end: FoundFields['end']
+}
 
 export type JsonBody = {
+  /** The fields that the relay reads. */
   readonly json: JsonObject
-  /** The JSON's own bytes. */
-  readonly body: Buffer
+  readonly body: RequestBody
   /** The request's headers, without an encoding that no longer applies. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Undefined if it is not a JSON object, or larger than the limit: then the server says what is wrong with it. */
-export async function jsonBody(
-  sent: Buffer,
-  headers: Readonly<Record<string, string>>,
-  bytesMax: number,
-): Promise<JsonBody | undefined> {
-  const { 'content-encoding': encoding = '', ...rest } = headers
-  try {
-    const body = encoding === '' ? sent : await DECODING.turn(() => decoded(sent, encoding, bytesMax)) // I1
-    const json: unknown = JSON.parse(body.toString('utf8'))
-    return isObject(json) ? { json, body, headers: body === sent ? headers : rest } : undefined
-  } catch {
-    return undefined // passed on unchanged, for the server to refuse
+export type ReceivedBody = {
+  /** As the client sent it. */
+  readonly sent: readonly Buffer[]
+  readonly model: string | undefined
+  /** Undefined if nobody asked for it, or if it is no JSON object: then the server says what is wrong with it. */
+  readonly read: JsonBody | undefined
+}
+
+export type ReceiveOptions = {
+  readonly headers: Readonly<Record<string, string>>
+  /** Of what was sent, and of what it decompresses to. */
+  readonly bytesMax: number
+  readonly memory: MemoryShare
+  /** What it is read for: to be healed, or only to name the model in the log. */
+  readonly look: 'fields' | 'model' | 'nothing'
+}
+
+/** Throws `payload_too_large` if the body or a field of it is over its limit, and `quota_exceeded` if the memory for all is used up. */
+export async function receiveBody(
+  chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
+  options: ReceiveOptions,
+): Promise<ReceivedBody> {
+  const { headers, bytesMax, memory, look } = options
+  if (Number(headers['content-length'] ?? 0) > bytesMax) throw bodyTooLarge(bytesMax)
+  const { 'content-encoding': encoding = '', ...plainHeaders } = headers
+  const encodings = encodingsIn(encoding)
+  const into = new Receiving(bytesMax, memory, encodings?.length === 0 ? look : 'nothing')
+  for await (const chunk of chunks) into.add(chunk)
+  const sent = into.blocks()
+  if (look !== 'fields' || encodings === undefined) return { sent, model: into.found()?.model, read: undefined }
+  if (encodings.length === 0) return { sent, ...readOf(into.found(), sent, headers) }
+  const body = await DECODING.turn(() => decompressed(sent, encodings, options)) // I2
+  if (body === undefined) return { sent, model: undefined, read: undefined }
+  memory.give(into.memory)
+  const blocks = body.blocks()
+  return { sent: blocks, ...readOf(body.found(), blocks, plainHeaders) }
+}
+
+/** The same object with other values for these fields, and these values at the end of its list `messages`. */
+export function withChanges(body: RequestBody, fields: JsonObject, messages: readonly unknown[]): readonly Buffer[] {
+  const { blocks, places, end } = body
+  const changes: { readonly from: number; readonly to: number; readonly text: string }[] = []
+  let added = ''
+  const set = (name: string, value: unknown): void => {
+    const place = places.get(name)
+    if (place === undefined) added += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
+    else changes.push({ from: place.from, to: place.to, text: JSON.stringify(value) })
   }
+  for (const [name, value] of Object.entries(fields)) set(name, value)
+  const { listEnd, isEmpty = true } = places.get('messages') ?? {}
+  if (messages.length > 0 && listEnd !== undefined) {
+    const text = JSON.stringify(messages).slice(1, -1)
+    changes.push({ from: listEnd, to: listEnd, text: isEmpty ? text : `,${text}` })
+  } else if (messages.length > 0) set('messages', messages)
+  changes.push({ from: end.to, to: end.to, text: end.isEmpty ? added.slice(1) : added })
+  const out: Buffer[] = []
+  let at = 0
+  for (const { from, to, text } of changes.toSorted((one, other) => one.from - other.from)) {
+    out.push(...between(blocks, at, from))
+    if (text !== '') out.push(Buffer.from(text))
+    at = to
+  }
+  out.push(...between(blocks, at, Number.POSITIVE_INFINITY))
+  return out
 }
 
 // ---- details ----
 
-const DECODERS = {
-  gzip: promisify(gunzip),
-  'x-gzip': promisify(gunzip),
-  deflate: promisify(inflate),
-  br: promisify(brotliDecompress),
-  zstd: promisify(zstdDecompress),
-} as const
+const TOOLS: FieldLimits = { bytesMax: 4 * 1024 * 1024, valuesMax: 100_000 } // hundreds of MCP servers; 50 ms to parse
+const SCALAR: FieldLimits = { bytesMax: 1024 }
+const PLACE: FieldLimits = {}
 
-/** Several encodings are listed in the order in which they were applied. */
-async function decoded(sent: Buffer, encoding: string, maxOutputLength: number): Promise<Buffer> {
-  let body = sent
-  const names = encoding.toLowerCase().split(/[\s,]+/)
-  for (const name of names.toReversed()) {
-    if (isKnown(name)) body = await DECODERS[name](body, { maxOutputLength })
+/** What the relay reads, and what it may have to change. */
+const FIELDS: ReadonlyMap<string, FieldLimits> = new Map([
+  ['model', SCALAR],
+  ['stream', SCALAR],
+  ['n', SCALAR],
+  ['background', SCALAR],
+  ['tools', TOOLS],
+  ['functions', TOOLS],
+  ['messages', PLACE],
+  ['continue_final_message', PLACE],
+  ['add_generation_prompt', PLACE],
+])
+const MODEL: ReadonlyMap<string, FieldLimits> = new Map([['model', SCALAR]])
+
+const JOINED_BYTES_MAX = 1024 * 1024 // one block is sent faster than several, and joining larger ones would take long
+
+type Found = Pick<FoundFields, 'values' | 'places' | 'end'> & { readonly model: string | undefined }
+
+/** A body that arrives: held, bounded and looked through. */
+class Receiving {
+  readonly #bytesMax: number
+  readonly #share: MemoryShare
+  readonly #held: HeldBytes
+  readonly #look: ReceiveOptions['look']
+  readonly #fields: JsonFields | undefined
+  /** What its blocks take of the share. */
+  memory = 0
+
+  constructor(bytesMax: number, memory: MemoryShare, look: ReceiveOptions['look']) {
+    this.#bytesMax = bytesMax
+    this.#share = memory
+    this.#look = look
+    this.#held = new HeldBytes(taking(memory)) // I1
+    this.#fields = look === 'nothing' ? undefined : new JsonFields(look === 'fields' ? FIELDS : MODEL, memory)
   }
-  return body
+
+  add(chunk: Buffer): void {
+    if (this.#held.length + chunk.length > this.#bytesMax) throw bodyTooLarge(this.#bytesMax)
+    this.#held.add(chunk)
+    this.#fields?.push(chunk)
+  }
+
+  blocks(): readonly Buffer[] {
+    const blocks = this.#held.blocks()
+    const { length, memory } = this.#held
+    this.memory = memory
+    if (blocks.length < 2 || length > JOINED_BYTES_MAX) return blocks
+    taking(this.#share)(length)
+    this.#share.give(memory)
+    this.memory = length
+    return [Buffer.concat(blocks, length)]
+  }
+
+  found(): Found | undefined {
+    const found = this.#fields?.done()
+    if (found === undefined) return undefined
+    const [name] = found.tooLarge
+    if (name !== undefined && this.#look === 'fields') throw fieldTooLarge(name)
+    const { model } = found.values
+    return { ...found, model: typeof model === 'string' ? model : undefined }
+  }
+
+  /** It is of no use: what it holds is free again. */
+  drop(): void {
+    this.#share.give(this.#held.memory)
+  }
+}
+
+function readOf(
+  found: Found | undefined,
+  blocks: readonly Buffer[],
+  headers: JsonBody['headers'],
+): Pick<ReceivedBody, 'model' | 'read'> {
+  if (found === undefined) return { model: undefined, read: undefined }
+  const { values: json, places, end, model } = found
+  return { model, read: { json, body: { blocks, places, end }, headers } }
+}
+
+// ---- decompressing ----
+
+type Decoder = { readonly create: () => Transform; readonly bytes: number }
+
+const CHUNK = { chunkSize: 64 * 1024 }
+const WINDOW_LOG_MAX = 24 // 16 MiB, as for br; zstd itself would allow a client to make it 128
+const SMALL = 128 * 1024
+const LARGE = 20 * 1024 * 1024
+
+const gzip: Decoder = { create: () => createGunzip(CHUNK), bytes: SMALL }
+const zstdParams = { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG_MAX }
+
+/** With what they hold themselves at most. */
+const DECODERS: Readonly<Record<string, Decoder>> = {
+  gzip,
+  'x-gzip': gzip,
+  deflate: { create: () => createInflate(CHUNK), bytes: SMALL },
+  br: { create: () => createBrotliDecompress(CHUNK), bytes: LARGE },
+  zstd: { create: () => createZstdDecompress({ ...CHUNK, params: zstdParams }), bytes: LARGE },
+}
+
+const ENCODINGS_MAX = 2 // each may multiply what comes by a thousand
+
+/** In the order in which they were applied. Undefined if there is one that we do not know, or too many. */
+function encodingsIn(header: string): readonly Decoder[] | undefined {
+  const names = header.toLowerCase().split(/[\s,]+/).filter((name) => name !== '' && name !== 'identity') // prettier-ignore
+  const known = names.flatMap((name) => (Object.hasOwn(DECODERS, name) ? (DECODERS[name] ?? []) : []))
+  return known.length === names.length && known.length <= ENCODINGS_MAX ? known : undefined
+}
+
+/** Undefined if it cannot be decompressed: it is passed on unchanged, for the server to refuse. */
+async function decompressed(
+  sent: readonly Buffer[],
+  encodings: readonly Decoder[],
+  { bytesMax, memory, look }: ReceiveOptions,
+): Promise<Receiving | undefined> {
+  const own = encodings.reduce((bytes, decoder) => bytes + decoder.bytes, 0)
+  taking(memory)(own) // I1
+  const into = new Receiving(bytesMax, memory, look)
+  try {
+    const stages = encodings.toReversed().map(({ create }) => create())
+    const end = new Writable({
+      write: (chunk: Buffer, _, done) => {
+        try {
+          into.add(chunk)
+          done()
+        } catch (thrown) {
+          done(thrown instanceof Error ? thrown : new Error(String(thrown)))
+        }
+      },
+    })
+    await pipeline([Readable.from(sent), ...stages, end])
+    return into
+  } catch (thrown) {
+    if (isFault(thrown)) throw thrown
+    into.drop()
+    return undefined
+  } finally {
+    memory.give(own)
+  }
 }
 
 /** Lets so many work at the same time; the others wait for their turn. */
@@ -75,4 +265,28 @@ class Turns {
 
 const DECODING = new Turns(4) // as many as Node has threads for
 
-const isKnown = (name: string): name is keyof typeof DECODERS => Object.hasOwn(DECODERS, name)
+// ---- bytes of several blocks ----
+
+function between(blocks: readonly Buffer[], from: number, to: number): readonly Buffer[] {
+  const out: Buffer[] = []
+  let start = 0
+  for (const block of blocks) {
+    const part = block.subarray(Math.max(0, from - start), Math.max(0, to - start))
+    if (part.length > 0) out.push(part)
+    start += block.length
+  }
+  return out
+}
+
+// ---- refusals ----
+
+const bodyTooLarge = (bytesMax: number): Fault =>
+  new Fault('payload_too_large', { facts: { limit: `at most ${bytesMax} bytes` } })
+
+const fieldTooLarge = (name: string): Fault => {
+  const { bytesMax = 0, valuesMax = 1 } = FIELDS.get(name) ?? {}
+  return new Fault('payload_too_large', {
+    facts: { limit: `the field "${name}" at most ${bytesMax} bytes and ${valuesMax} values` },
+    errors: [{ field: name, expected: `at most ${bytesMax} bytes and ${valuesMax} values`, got: 'more' }],
+  })
+}

@@ -9,7 +9,8 @@ import { DIALECTS } from '../dialects/dialects.ts'
 import { API_NAMES } from '../names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
-import { jsonBody } from './request-body.ts'
+import { receiveBody } from './request-body.ts'
+import { unboundedShare } from '../memory-budget.ts'
 import { isSameHost } from './relay-request.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
 
@@ -77,7 +78,9 @@ async function read(...asked: FetchArguments): Promise<HealableCall | FetchArgum
   const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined)
   const request = new Request(input, { ...init, method: 'POST', signal: null })
   const body = Buffer.from(await request.clone().arrayBuffer())
-  const read = await jsonBody(body, Object.fromEntries(request.headers), BODY_BYTES_MAX)
+  const limits = { bytesMax: BODY_BYTES_MAX, memory: unboundedShare(), look: 'fields' } as const
+  const received = receiveBody([body], { ...limits, headers: Object.fromEntries(request.headers) })
+  const { read } = await received.catch(() => ({ read: undefined })) // too large to be healed: the server says so, if it is for the server
   if (read === undefined) return [request, { signal: signal ?? null }]
   const { search } = url
   url.search = ''

@@ -3,10 +3,10 @@ import type { IncomingMessage } from 'node:http'
 import { Fault, isFault } from '@breakfall/faults'
 import type { z } from 'zod'
 import { invalidRequest, parseRequest } from '../parse.ts'
+import { HeldBytes } from './held-bytes.ts'
 
 export const BODY_BYTES_MAX = 1024 * 1024
 const BODY_MS = 60_000 // a mebibyte over the slowest usable connection
-const LARGE_BODY_MS = 300_000
 
 /** An empty body means `{}`: calls whose fields are all optional need none. */
 export async function readJson<T>(
@@ -27,27 +27,33 @@ export async function readJson<T>(
   return parseRequest(schema, parseJson(bytes))
 }
 
-/** The whole body, which must arrive in time. */
-export async function readBytes(req: IncomingMessage, bytesMax: number, withinMs = LARGE_BODY_MS): Promise<Buffer> {
-  const announced = Number(req.headers['content-length'] ?? 0)
-  if (announced > bytesMax) throw tooLarge(bytesMax)
-  const chunks: Buffer[] = []
-  let length = 0
+/**
+ * A large body as it arrives. Gives up if the client sends nothing for `silenceMs` while we wait for it, or if the whole takes longer
+ * than `withinMs`.
+ */
+export function bodyChunks(
+  req: IncomingMessage,
+  silenceMs = BODY_MS,
+  withinMs = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Buffer, void, undefined> {
   const until = performance.now() + withinMs
-  for await (const chunk of chunksOf(req, () => until - performance.now(), withinMs)) {
-    length += chunk.length
-    if (length > bytesMax) throw tooLarge(bytesMax)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks, length)
-}
-
-/** A large body as it arrives. Gives up if the client sends nothing for `silenceMs` while we wait for it. */
-export function bodyChunks(req: IncomingMessage, silenceMs = BODY_MS): AsyncGenerator<Buffer, void, undefined> {
-  return chunksOf(req, () => silenceMs, silenceMs)
+  return chunksOf(req, () => Math.min(silenceMs, until - performance.now()), silenceMs)
 }
 
 // ---- details ----
+
+/** The whole body, which must arrive in time. */
+async function readBytes(req: IncomingMessage, bytesMax: number, withinMs: number): Promise<Buffer> {
+  const announced = Number(req.headers['content-length'] ?? 0)
+  if (announced > bytesMax) throw tooLarge(bytesMax)
+  const held = new HeldBytes()
+  const until = performance.now() + withinMs
+  for await (const chunk of chunksOf(req, () => until - performance.now(), withinMs)) {
+    if (held.length + chunk.length > bytesMax) throw tooLarge(bytesMax)
+    held.add(chunk)
+  }
+  return Buffer.concat(held.blocks(), held.length)
+}
 
 async function* chunksOf(
   req: IncomingMessage,

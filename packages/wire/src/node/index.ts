@@ -1,6 +1,7 @@
 /** Building blocks of a service on Node: a bounded HTTP server, routes as data, guards, tokens, bodies, SSE responses. */
-export { bodyChunks, readBytes, readJson } from './body.ts'
+export { bodyChunks, readJson } from './body.ts'
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
+export { HeldBytes } from './held-bytes.ts'
 export { type Bound, createHttpServer, type HttpServer, type Refusal } from './http-server.ts'
 export { newId } from './new-id.ts'
 export { createService, type RequestContext, type Route, type RouteResult } from './service.ts'

@@ -1,0 +1,276 @@
+/**
+ * Finds fields of a JSON object in its bytes, as they arrive. The rest is not parsed: a few kilobytes of compressed JSON can hold
+ * millions of values, which take gigabytes and seconds to build.
+ *
+ * I1  What is held and parsed is bounded by the limits of the fields, whatever else the object holds, and taken from the request's share.
+ * I2  What it finds in a valid object is what `JSON.parse` finds. It does not refuse every invalid one: whoever gets the bytes does that.
+ */
+
+import { HeldBytes } from '@breakfall/wire/node'
+import { ENTRY_BYTES, type MemoryShare, taking } from './memory-budget.ts'
+
+export type FieldLimits = {
+  /** Of the value's JSON. Absent: only its place is wanted. */
+  readonly bytesMax?: number | undefined
+  /** Objects, lists and their entries in it. */
+  readonly valuesMax?: number | undefined
+}
+
+/** Where a value begins and ends in the bytes. */
+export type Place = {
+  readonly from: number
+  readonly to: number
+  /** Of the bracket that ends it, if it is a list. */
+  readonly listEnd: number | undefined
+  /** There is nothing between its brackets. */
+  readonly isEmpty: boolean
+}
+
+export type FoundFields = {
+  readonly values: Readonly<Record<string, unknown>>
+  readonly places: ReadonlyMap<string, Place>
+  /** The brace that ends the object, and whether there is nothing before it. */
+  readonly end: Pick<Place, 'to' | 'isEmpty'>
+  /** Fields whose value is over its limit. They are not among the values. */
+  readonly tooLarge: readonly string[]
+}
+
+const KEY_BYTES_MAX = 256 // longer than any wanted name, even if all of it is escaped
+
+type At = 'before' | 'key-or-end' | 'key' | 'in-key' | 'colon' | 'value' | 'in-value' | 'after' | 'broken'
+
+export class JsonFields {
+  readonly #wanted: ReadonlyMap<string, FieldLimits>
+  readonly #memory: MemoryShare
+  readonly #places = new Map<string, Place>()
+  readonly #found: Record<string, unknown> = {}
+  readonly #tooLarge: string[] = []
+  #at: At = 'before'
+  #offset = 0
+  #end = -1
+  #isEmptyObject = true
+  // of the string we are in
+  #isInString = false
+  #isEscaped = false
+  // of the field we are in
+  #key = ''
+  #limits: FieldLimits | undefined
+  #kept: HeldBytes | undefined
+  #from = 0
+  #depth = 0
+  #values = 0
+  #isEmpty = true
+  #listEnd: number | undefined
+
+  constructor(wanted: ReadonlyMap<string, FieldLimits>, memory: MemoryShare) {
+    this.#wanted = wanted
+    this.#memory = memory
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0
+    while (at < chunk.length && this.#at !== 'broken') at = this.#step(chunk, at)
+    this.#offset += chunk.length
+  }
+
+  /** Undefined if it was not one object, or has a wanted field twice: servers disagree on which of the two counts. */
+  done(): FoundFields | undefined {
+    if (this.#at !== 'after') return undefined
+    return {
+      values: this.#found,
+      places: this.#places,
+      end: { to: this.#end, isEmpty: this.#isEmptyObject },
+      tooLarge: this.#tooLarge,
+    }
+  }
+
+  // ---- details ----
+
+  /** Reads on from `at`. Returns where to continue. */
+  #step(chunk: Buffer, at: number): number {
+    switch (this.#at) {
+      case 'in-key':
+        return this.#inKey(chunk, at)
+      case 'in-value':
+        return this.#inValue(chunk, at)
+      default:
+        return this.#between(chunk, at)
+    }
+  }
+
+  /** Outside of keys and values: one byte that is not white space. */
+  #between(chunk: Buffer, from: number): number {
+    let at = from
+    while (at < chunk.length && isSpace(chunk[at])) at++
+    if (at === chunk.length) return at
+    const byte = chunk[at]
+    const state = this.#at
+    if (state === 'value') {
+      // The value begins here, so its first byte is read again.
+      this.#from = this.#offset + at
+      this.#depth = this.#values = 0
+      this.#isEmpty = true
+      this.#listEnd = undefined
+      this.#at = byte === COMMA || byte === END_OBJECT ? 'broken' : 'in-value'
+      return at
+    }
+    if (state === 'before' && byte === OBJECT) this.#at = 'key-or-end'
+    else if ((state === 'key-or-end' || state === 'key') && byte === QUOTE) this.#beginKey()
+    else if (state === 'key-or-end' && byte === END_OBJECT) this.#endObject(at)
+    else if (state === 'colon' && byte === COLON) this.#at = 'value'
+    else this.#at = 'broken'
+    return at + 1
+  }
+
+  #beginKey(): void {
+    this.#at = 'in-key'
+    this.#isInString = true
+    this.#isEscaped = false
+    this.#isEmptyObject = false
+    this.#key = ''
+  }
+
+  #inKey(chunk: Buffer, from: number): number {
+    const at = this.#stringEnd(chunk, from)
+    // Each byte is one character here. A name with other characters than ASCII is none that is wanted.
+    if (this.#key.length <= KEY_BYTES_MAX)
+      this.#key += chunk.toString('latin1', from, Math.min(at, from + KEY_BYTES_MAX + 1))
+    if (this.#isInString) return at
+    this.#key = unescaped(this.#key.slice(0, -1))
+    this.#limits = this.#wanted.get(this.#key)
+    this.#kept = this.#limits?.bytesMax === undefined ? undefined : new HeldBytes(taking(this.#memory))
+    this.#at = this.#limits !== undefined && this.#places.has(this.#key) ? 'broken' : 'colon'
+    return at
+  }
+
+  #inValue(chunk: Buffer, from: number): number {
+    let at = from
+    while (at < chunk.length) {
+      if (this.#isInString) {
+        at = this.#stringEnd(chunk, at)
+        continue
+      }
+      const byte = chunk[at] ?? 0
+      if (byte === QUOTE) {
+        this.#isInString = true
+        this.#isEmpty = this.#isEscaped = false
+      } else if (byte === COMMA) {
+        if (this.#depth === 0) return this.#endValue(chunk, from, at)
+        this.#values++
+      } else if (byte === OBJECT || byte === LIST) {
+        if (this.#depth > 0) this.#isEmpty = false
+        this.#depth++
+        this.#values++
+      } else if (byte === END_OBJECT || byte === END_LIST) {
+        if (this.#depth === 0) return this.#endValue(chunk, from, at)
+        this.#depth--
+        if (this.#depth === 0 && byte === END_LIST) this.#listEnd = this.#offset + at
+      } else if (byte > SPACE) this.#isEmpty = false
+      at++
+    }
+    this.#keep(chunk, from, at)
+    return at
+  }
+
+  #endValue(chunk: Buffer, from: number, at: number): number {
+    this.#keep(chunk, from, at)
+    if (this.#limits !== undefined) {
+      const to = this.#offset + at
+      this.#places.set(this.#key, { from: this.#from, to, listEnd: this.#listEnd, isEmpty: this.#isEmpty })
+      if (!this.#parse(this.#limits)) this.#at = 'broken'
+    }
+    if (this.#at === 'broken') return at
+    if (chunk[at] === COMMA) this.#at = 'key'
+    else if (chunk[at] === END_OBJECT) this.#endObject(at)
+    else this.#at = 'broken'
+    return at + 1
+  }
+
+  /** False if it is not JSON. */
+  #parse({ bytesMax = 0, valuesMax = Number.POSITIVE_INFINITY }: FieldLimits): boolean {
+    const kept = this.#kept
+    this.#kept = undefined
+    if (kept === undefined) return true
+    try {
+      if (kept.length > bytesMax || this.#values > valuesMax) this.#tooLarge.push(this.#key)
+      else {
+        taking(this.#memory)(kept.length * 2 + (this.#values + 1) * ENTRY_BYTES) // I1
+        this.#found[this.#key] = JSON.parse(Buffer.concat(kept.blocks()).toString())
+      }
+      return true
+    } catch (thrown) {
+      if (thrown instanceof SyntaxError) return false
+      throw thrown
+    } finally {
+      this.#memory.give(kept.memory)
+    }
+  }
+
+  #endObject(at: number): void {
+    this.#end = this.#offset + at
+    this.#at = 'after'
+  }
+
+  /** One byte over the limit is enough to know. */
+  #keep(chunk: Buffer, from: number, to: number): void {
+    if (this.#kept === undefined) return
+    const room = (this.#limits?.bytesMax ?? 0) + 1 - this.#kept.length
+    if (room > 0) this.#kept.add(chunk.subarray(from, Math.min(to, from + room)))
+  }
+
+  /** Behind the quote that ends the string, or the end of the chunk. */
+  #stringEnd(chunk: Buffer, from: number): number {
+    let at = from
+    // Most strings are short, and calling `indexOf` costs as much as looking at some bytes.
+    for (const near = Math.min(chunk.length, from + NEAR); at < near; at++) {
+      if (this.#isEscaped) this.#isEscaped = false
+      else if (chunk[at] === BACKSLASH) this.#isEscaped = true
+      else if (chunk[at] === QUOTE) {
+        this.#isInString = false
+        return at + 1
+      }
+    }
+    while (at < chunk.length) {
+      const quote = chunk.indexOf(QUOTE, at)
+      const end = quote === -1 ? chunk.length : quote
+      // An odd number of backslashes before it: it is escaped, or what follows in the next chunk is.
+      let slash = end
+      while (slash > at && chunk[slash - 1] === BACKSLASH) slash--
+      const isOdd = (end - slash) % 2 === 1
+      const isEscaped = slash === at && this.#isEscaped ? !isOdd : isOdd
+      if (quote === -1) {
+        this.#isEscaped = isEscaped
+        return end
+      }
+      at = quote + 1
+      this.#isEscaped = false
+      if (isEscaped) continue
+      this.#isInString = false
+      return at
+    }
+    return at
+  }
+}
+
+function unescaped(key: string): string {
+  if (!key.includes('\\')) return key
+  try {
+    return String(JSON.parse(`"${key}"`))
+  } catch {
+    return ''
+  }
+}
+
+const NEAR = 24
+
+const SPACE = 0x20
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const LIST = 0x5b
+const BACKSLASH = 0x5c
+const END_LIST = 0x5d
+const OBJECT = 0x7b
+const END_OBJECT = 0x7d
+
+const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
