@@ -35,6 +35,7 @@ export type FoundFields = {
   readonly tooLarge: readonly string[]
 }
 
+const PIECE_BYTES = 64 * 1024 // a socket rarely brings more
 const KEY_BYTES_MAX = 256 // longer than any wanted name, even if all of it is escaped
 
 type At = 'before' | 'key-or-end' | 'key' | 'in-key' | 'colon' | 'value' | 'in-value' | 'after' | 'broken'
@@ -46,6 +47,7 @@ export class JsonFields {
   readonly #found: Record<string, unknown> = {}
   readonly #tooLarge: string[] = []
   #at: At = 'before'
+  #bytes: Buffer = Buffer.alloc(0)
   #offset = 0
   #end = -1
   #isEmptyObject = true
@@ -68,9 +70,7 @@ export class JsonFields {
   }
 
   push(chunk: Buffer): void {
-    let at = 0
-    while (at < chunk.length && this.#at !== 'broken') at = this.#step(chunk, at)
-    this.#offset += chunk.length
+    for (let from = 0; from < chunk.length; from += PIECE_BYTES) this.#read(chunk.subarray(from, from + PIECE_BYTES))
   }
 
   /** Undefined if it was not one object, or has a wanted field twice: servers disagree on which of the two counts. */
@@ -86,24 +86,24 @@ export class JsonFields {
 
   // ---- details ----
 
-  /** Reads on from `at`. Returns where to continue. */
-  #step(chunk: Buffer, at: number): number {
-    switch (this.#at) {
-      case 'in-key':
-        return this.#inKey(chunk, at)
-      case 'in-value':
-        return this.#inValue(chunk, at)
-      default:
-        return this.#between(chunk, at)
+  #read(bytes: Buffer): void {
+    this.#bytes = bytes
+    // One character for each byte: searching a string is twice as fast as searching bytes.
+    const text = bytes.toString('latin1')
+    for (let at = 0; at < text.length && this.#at !== 'broken';) {
+      if (this.#at === 'in-key') at = this.#inKey(text, at)
+      else if (this.#at === 'in-value') at = this.#inValue(text, at)
+      else at = this.#between(text, at)
     }
+    this.#offset += bytes.length
   }
 
   /** Outside of keys and values: one byte that is not white space. */
-  #between(chunk: Buffer, from: number): number {
+  #between(text: string, from: number): number {
     let at = from
-    while (at < chunk.length && isSpace(chunk[at])) at++
-    if (at === chunk.length) return at
-    const byte = chunk[at]
+    while (at < text.length && isSpace(text.charCodeAt(at))) at++
+    if (at === text.length) return at
+    const byte = text.charCodeAt(at)
     const state = this.#at
     if (state === 'value') {
       // The value begins here, so its first byte is read again.
@@ -125,16 +125,14 @@ export class JsonFields {
   #beginKey(): void {
     this.#at = 'in-key'
     this.#isInString = true
-    this.#isEscaped = false
     this.#isEmptyObject = false
     this.#key = ''
   }
 
-  #inKey(chunk: Buffer, from: number): number {
-    const at = this.#stringEnd(chunk, from)
-    // Each byte is one character here. A name with other characters than ASCII is none that is wanted.
-    if (this.#key.length <= KEY_BYTES_MAX)
-      this.#key += chunk.toString('latin1', from, Math.min(at, from + KEY_BYTES_MAX + 1))
+  #inKey(text: string, from: number): number {
+    const at = this.#stringEnd(text, from)
+    // A name with other characters than ASCII is none that is wanted.
+    if (this.#key.length <= KEY_BYTES_MAX) this.#key += text.slice(from, Math.min(at, from + KEY_BYTES_MAX + 1))
     if (this.#isInString) return at
     this.#key = unescaped(this.#key.slice(0, -1))
     this.#limits = this.#wanted.get(this.#key)
@@ -143,45 +141,50 @@ export class JsonFields {
     return at
   }
 
-  #inValue(chunk: Buffer, from: number): number {
-    let at = from
-    while (at < chunk.length) {
-      if (this.#isInString) {
-        at = this.#stringEnd(chunk, at)
+  #inValue(text: string, from: number): number {
+    let [at, depth, values, isEmpty] = [from, this.#depth, this.#values, this.#isEmpty]
+    let isOver = false
+    if (this.#isInString) at = this.#stringEnd(text, at)
+    while (at < text.length && !isOver) {
+      const byte = text.charCodeAt(at)
+      if (byte === QUOTE) {
+        isEmpty = false
+        this.#isInString = true
+        at = this.#stringEnd(text, at + 1)
         continue
       }
-      const byte = chunk[at] ?? 0
-      if (byte === QUOTE) {
-        this.#isInString = true
-        this.#isEmpty = this.#isEscaped = false
-      } else if (byte === COMMA) {
-        if (this.#depth === 0) return this.#endValue(chunk, from, at)
-        this.#values++
+      if (byte === COMMA) {
+        isOver = depth === 0
+        values++
       } else if (byte === OBJECT || byte === LIST) {
-        if (this.#depth > 0) this.#isEmpty = false
-        this.#depth++
-        this.#values++
+        if (depth > 0) isEmpty = false
+        depth++
+        values++
       } else if (byte === END_OBJECT || byte === END_LIST) {
-        if (this.#depth === 0) return this.#endValue(chunk, from, at)
-        this.#depth--
-        if (this.#depth === 0 && byte === END_LIST) this.#listEnd = this.#offset + at
-      } else if (byte > SPACE) this.#isEmpty = false
-      at++
+        isOver = depth === 0
+        depth--
+        if (depth === 0 && byte === END_LIST) this.#listEnd = this.#offset + at
+      } else if (byte > SPACE) isEmpty = false
+      if (!isOver) at++
     }
-    this.#keep(chunk, from, at)
+    this.#depth = depth
+    this.#values = values
+    this.#isEmpty = isEmpty
+    if (isOver) return this.#endValue(text, from, at)
+    this.#keep(from, at)
     return at
   }
 
-  #endValue(chunk: Buffer, from: number, at: number): number {
-    this.#keep(chunk, from, at)
+  #endValue(text: string, from: number, at: number): number {
+    this.#keep(from, at)
     if (this.#limits !== undefined) {
       const to = this.#offset + at
       this.#places.set(this.#key, { from: this.#from, to, listEnd: this.#listEnd, isEmpty: this.#isEmpty })
       if (!this.#parse(this.#limits)) this.#at = 'broken'
     }
     if (this.#at === 'broken') return at
-    if (chunk[at] === COMMA) this.#at = 'key'
-    else if (chunk[at] === END_OBJECT) this.#endObject(at)
+    if (text.charCodeAt(at) === COMMA) this.#at = 'key'
+    else if (text.charCodeAt(at) === END_OBJECT) this.#endObject(at)
     else this.#at = 'broken'
     return at + 1
   }
@@ -195,7 +198,9 @@ export class JsonFields {
       if (kept.length > bytesMax || this.#values > valuesMax) this.#tooLarge.push(this.#key)
       else {
         taking(this.#memory)(kept.length * 2 + (this.#values + 1) * ENTRY_BYTES) // I1
-        this.#found[this.#key] = JSON.parse(Buffer.concat(kept.blocks()).toString())
+        const [first = Buffer.alloc(0), ...more] = kept.blocks()
+        const json = more.length === 0 ? first : Buffer.concat([first, ...more])
+        this.#found[this.#key] = JSON.parse(json.toString())
       }
       return true
     } catch (thrown) {
@@ -212,43 +217,32 @@ export class JsonFields {
   }
 
   /** One byte over the limit is enough to know. */
-  #keep(chunk: Buffer, from: number, to: number): void {
+  #keep(from: number, to: number): void {
     if (this.#kept === undefined) return
     const room = (this.#limits?.bytesMax ?? 0) + 1 - this.#kept.length
-    if (room > 0) this.#kept.add(chunk.subarray(from, Math.min(to, from + room)))
+    if (room > 0) this.#kept.add(this.#bytes.subarray(from, Math.min(to, from + room)))
   }
 
   /** Behind the quote that ends the string, or the end of the chunk. */
-  #stringEnd(chunk: Buffer, from: number): number {
-    let at = from
-    // Most strings are short, and calling `indexOf` costs as much as looking at some bytes.
-    for (const near = Math.min(chunk.length, from + NEAR); at < near; at++) {
-      if (this.#isEscaped) this.#isEscaped = false
-      else if (chunk[at] === BACKSLASH) this.#isEscaped = true
-      else if (chunk[at] === QUOTE) {
-        this.#isInString = false
-        return at + 1
-      }
-    }
-    while (at < chunk.length) {
-      const quote = chunk.indexOf(QUOTE, at)
-      const end = quote === -1 ? chunk.length : quote
-      // An odd number of backslashes before it: it is escaped, or what follows in the next chunk is.
+  #stringEnd(text: string, from: number): number {
+    for (let at = from; ;) {
+      const quote = text.indexOf('"', at)
+      const end = quote === -1 ? text.length : quote
+      // After an odd number of backslashes, the quote is escaped, or what the next piece begins with.
       let slash = end
-      while (slash > at && chunk[slash - 1] === BACKSLASH) slash--
+      while (slash > at && text.charCodeAt(slash - 1) === BACKSLASH) slash--
       const isOdd = (end - slash) % 2 === 1
-      const isEscaped = slash === at && this.#isEscaped ? !isOdd : isOdd
+      const isEscaped = slash === from && this.#isEscaped ? !isOdd : isOdd
       if (quote === -1) {
         this.#isEscaped = isEscaped
         return end
       }
       at = quote + 1
-      this.#isEscaped = false
-      if (isEscaped) continue
-      this.#isInString = false
-      return at
+      if (!isEscaped) {
+        this.#isInString = this.#isEscaped = false
+        return at
+      }
     }
-    return at
   }
 }
 
@@ -261,8 +255,6 @@ function unescaped(key: string): string {
   }
 }
 
-const NEAR = 24
-
 const SPACE = 0x20
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -273,4 +265,4 @@ const END_LIST = 0x5d
 const OBJECT = 0x7b
 const END_OBJECT = 0x7d
 
-const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
