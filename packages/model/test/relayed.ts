@@ -10,8 +10,8 @@ import {
   type RelayOptions,
   type RelayOutcome,
   type RelayTarget,
-  unboundedShare,
 } from '../src/internal.ts'
+import { unboundedShare } from '../src/memory-budget.ts'
 import { QUICK, TOOLS } from './collect.ts'
 import { type Exchange } from '../../../test/kit/exchange.ts'
 import { type Script, startModelServer } from '../../../test/kit/model-server.ts'

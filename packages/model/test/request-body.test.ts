@@ -4,7 +4,8 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { type MemoryShare, MemoryBudget, receiveBody, unboundedShare } from '../src/internal.ts'
+import { type MemoryShare, MemoryBudget, receiveBody } from '../src/internal.ts'
+import { unboundedShare } from '../src/memory-budget.ts'
 import { withChanges } from '../src/relay/request-body.ts'
 
 const MIB = 1024 * 1024

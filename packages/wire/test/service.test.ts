@@ -196,10 +196,10 @@ test('an unexpected error is a 500 of category other, redacted', async () => {
 })
 
 /** Sends a raw request and returns the whole response. */
-async function raw(head: string, target = '/open'): Promise<string> {
+async function raw(head: string, target = '/open', method = 'GET'): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
-  socket.end(`GET ${target} HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`)
+  socket.end(`${method} ${target} HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n`)
   let text = ''
   socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
   await once(socket, 'close')
@@ -214,6 +214,31 @@ test('a foreign Host or Origin is refused before the token is checked', async ()
   assert.match(await raw('Host: localhost'), /^HTTP\/1.1 200 /)
   assert.match(await raw('Host: localhost', `http://localhost:${port}/open`), /^HTTP\/1.1 200 /)
   assert.match(await raw('Host: localhost', 'http://evil.example/open'), /^HTTP\/1.1 403 /)
+})
+
+test('what another site’s page sends is refused also where browsers name no Origin; a link and a program are not', async () => {
+  const from = (site: string, more = ''): Promise<string> => raw(`Host: localhost\r\nSec-Fetch-Site: ${site}${more}`)
+  for (const site of ['cross-site', 'same-site', 'nonsense']) assert.match(await from(site), /^HTTP\/1.1 403 /)
+  for (const site of ['none', 'same-origin']) assert.match(await from(site), /^HTTP\/1.1 200 /)
+  const link = '\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: '
+  assert.match(await from('cross-site', `${link}document`), /^HTTP\/1.1 200 /)
+  assert.match(await from('cross-site', `${link}iframe`), /^HTTP\/1.1 403 /)
+  assert.match(await from('cross-site', `${link}document\r\nOrigin: http://evil.example`), /^HTTP\/1.1 403 /)
+  const posted = await raw(`Host: localhost\r\nSec-Fetch-Site: cross-site${link}document`, '/open', 'POST')
+  assert.match(posted, /^HTTP\/1.1 403 /)
+})
+
+test('a method that no service has is 405 before anything else, with the methods there are', async () => {
+  for (const method of ['TRACE', 'CONNECT', 'PURGE', 'PROPFIND', 'QUERY']) {
+    const text = await raw('Host: evil.example', '/open', method)
+    assert.match(text, /^HTTP\/1.1 405 [^]*x-request-id: /, method)
+    assert.match(text, /"category":"method_not_allowed"/)
+    assert.match(text, /^x-service: this one\r$/m)
+  }
+  assert.match(
+    await raw('Host: localhost', '/open', 'TRACE'),
+    /^allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r$/m,
+  )
 })
 
 test('a missing or second Host and an odd Expect get normal responses: with an id, refusals as problem documents', async () => {

@@ -14,9 +14,20 @@ export function checkHost(req: IncomingMessage, extra: readonly string[]): void 
       throw new Fault('forbidden', { facts: { detail: `Host ${host.slice(0, 100)}` } })
 }
 
-/** Browsers send Origin with every request that could do harm; programs do not. */
-export function checkOrigin(req: IncomingMessage, extra: readonly string[]): void {
-  const { origin } = req.headers
+type OriginOptions = {
+  /** A page elsewhere may link here. Only for services that do nothing for such a request but show their own page. */
+  readonly allowLinks?: boolean | undefined
+}
+
+/**
+ * Refuses what another site's page sends. Browsers name the page in Origin, though not for a plain GET, as of an image; there they say in
+ * Sec-Fetch-Site how the page relates to us. Programs send neither.
+ */
+export function checkOrigin(req: IncomingMessage, extra: readonly string[], options: OriginOptions = {}): void {
+  const { origin, 'sec-fetch-site': site } = req.headers
+  const isForeign = site !== undefined && site !== 'none' && site !== 'same-origin'
+  if (isForeign && !(options.allowLinks === true && isLink(req)))
+    throw new Fault('forbidden', { facts: { detail: `Sec-Fetch-Site ${String(site).slice(0, 100)}` } })
   if (origin === undefined) return
   const name = /^https?:\/\/([^/]+)$/.exec(origin)?.[1]
   const sameHost = name !== undefined && name === req.headers.host
@@ -36,6 +47,10 @@ export function sameToken(given: string, wanted: string): boolean {
 }
 
 // ---- details ----
+
+/** A user followed a link: the response is the page, not a part of another one. */
+const isLink = ({ method, headers }: IncomingMessage): boolean =>
+  method === 'GET' && headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
 

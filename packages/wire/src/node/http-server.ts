@@ -4,7 +4,8 @@
  *
  * I1  Everything has a limit: header size, header time, request time, idle time, connections, and the shutdown itself.
  * I2  A request that Node cannot parse still gets an answer in the service's own format, with a request id.
- * I3  A connection on which nothing was ever sent is idle, not slow, and gets no answer. Node's fetch opens one whenever a stream is
+ * I3  Methods that no service has (TRACE, CONNECT, PURGE, …) are refused before any handler.
+ * I4  A connection on which nothing was ever sent is idle, not slow, and gets no answer. Node's fetch opens one whenever a stream is
  *     aborted, and would take an early 408 for the answer to its next request.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -72,6 +73,15 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const sockets = new Set<Socket>()
   const checkMs = [limits.headersMs / 2, limits.requestMs].filter((ms) => ms > 0)
   const serve = (req: IncomingMessage, res: ServerResponse): void => {
+    if (METHODS.includes(req.method ?? '')) return handled(req, res)
+    const requestId = newId()
+    const { headers: own, body } = worded(methodFault(req.method), 405, requestId)
+    res
+      .writeHead(405, { [REQUEST_ID_HEADER]: requestId, ...own, allow: METHODS.join(', '), connection: 'close' })
+      .end(body)
+    drain(req, limits.drainBytesMax)
+  }
+  const handled = (req: IncomingMessage, res: ServerResponse): void => {
     void handle(req, res)
       .catch((thrown: unknown) => res.destroy(thrown instanceof Error ? thrown : undefined))
       .finally(() => drain(req, limits.drainBytesMax))
@@ -92,6 +102,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   server.maxConnections = limits.connectionsMax
   server.on('checkExpectation', serve) // an expectation we do not know is ignored
   if (upgrade !== undefined) server.on('upgrade', upgrade)
+  server.on('connect', (req, socket) => refuseRaw(methodFault(req.method), 405, 'Method Not Allowed', socket, worded))
   server.on('connection', (socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
@@ -107,6 +118,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 // ---- details, in the order they are used above ----
+
+/** No route has another one, and passing an unknown one on would let a client do what no one thought of. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+const methodFault = (method: string | undefined): Fault =>
+  new Fault('method_not_allowed', { facts: { limit: METHODS.join(', ') }, errorRaw: `method ${method}` })
 
 function problemRefusal(fault: Fault, status: number, requestId: string): Refusal {
   return {
@@ -127,7 +144,7 @@ function drain(req: IncomingMessage, bytesMax: number): void {
   req.resume()
 }
 
-/** I3 */
+/** I4 */
 const isSilent = ({ code }: NodeJS.ErrnoException, socket: Duplex): boolean =>
   code === 'ERR_HTTP_REQUEST_TIMEOUT' && 'bytesRead' in socket && socket.bytesRead === 0
 
@@ -154,11 +171,22 @@ function refuseUnreadable(
     return
   }
   const [status, title] = UNREADABLE[error.code ?? ''] ?? [400, 'Bad Request']
-  const requestId = newId()
   const fault = new Fault('invalid_request', {
     facts: { name: 'this is not a readable HTTP request' },
     errorRaw: error.code ?? error.message,
   })
+  refuseRaw(fault, status, title, socket, refusal)
+}
+
+/** For connections that have no response to write to. */
+function refuseRaw(
+  fault: Fault,
+  status: number,
+  title: string,
+  socket: Duplex,
+  refusal: NonNullable<HttpServerOptions['refusal']>,
+): void {
+  const requestId = newId()
   const { headers, body } = refusal(fault, status, requestId)
   const lines = Object.entries({
     [REQUEST_ID_HEADER]: requestId,
@@ -166,6 +194,7 @@ function refuseUnreadable(
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',
   }).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.on('error', () => socket.destroy()) // the client is gone
   socket.end(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
 }
 
