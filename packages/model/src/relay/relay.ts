@@ -2,11 +2,10 @@
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
 import type { AttemptRecord } from '../answer.ts'
-import type { JsonObject } from '../json.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { MemoryShare } from '../memory-budget.ts'
 import type { Hold, ProfileName, RelayApiName } from '../names.ts'
-import type { RequestBody } from './request-body.ts'
+import type { RequestBody, RequestFields } from './request-body.ts'
 import type { ChatSpan } from '../telemetry/chat-span.ts'
 
 /** A POST to one of the dialects' paths. */
@@ -20,8 +19,7 @@ export type RelayRequest = {
   readonly search: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: RequestBody
-  /** The body's fields that the relay reads. */
-  readonly json: JsonObject
+  readonly json: RequestFields
 }
 
 export type RelayTarget = {

@@ -21,9 +21,11 @@ export type RequestBody = {
   readonly end: FoundFields['end']
 }
 
+/** The fields that the relay reads. All others go to the server unread. */
+export type RequestFields = Readonly<Partial<Record<keyof typeof READ, unknown>>>
+
 export type JsonBody = {
-  /** The fields that the relay reads. */
-  readonly json: JsonObject
+  readonly json: RequestFields
   readonly body: RequestBody
   /** The request's headers, without an encoding that no longer applies. */
   readonly headers: Readonly<Record<string, string>>
@@ -101,18 +103,18 @@ const TOOLS: FieldLimits = { bytesMax: 4 * 1024 * 1024, valuesMax: 100_000 } // 
 const SCALAR: FieldLimits = { bytesMax: 1024 }
 const PLACE: FieldLimits = {}
 
-/** What the relay reads, and what it may have to change. */
-const FIELDS: ReadonlyMap<string, FieldLimits> = new Map([
-  ['model', SCALAR],
-  ['stream', SCALAR],
-  ['n', SCALAR],
-  ['background', SCALAR],
-  ['tools', TOOLS],
-  ['functions', TOOLS],
-  ['messages', PLACE],
-  ['continue_final_message', PLACE],
-  ['add_generation_prompt', PLACE],
-])
+const READ = {
+  model: SCALAR,
+  stream: SCALAR,
+  n: SCALAR,
+  background: SCALAR,
+  stream_options: SCALAR,
+  tools: TOOLS,
+  functions: TOOLS,
+} as const satisfies Record<string, FieldLimits>
+const CHANGED = { messages: PLACE, continue_final_message: PLACE, add_generation_prompt: PLACE } as const
+
+const FIELDS: ReadonlyMap<string, FieldLimits> = new Map(Object.entries({ ...READ, ...CHANGED }))
 const MODEL: ReadonlyMap<string, FieldLimits> = new Map([['model', SCALAR]])
 
 const JOINED_BYTES_MAX = 1024 * 1024 // one block is sent faster than several, and joining larger ones would take long
