@@ -57,21 +57,21 @@ describe('a server that can continue text', { ...LIMIT, concurrency: true }, () 
   test('is asked to continue if its profile is set', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
-      cut(role, text('One '), text('two ')),
-      stream(role, text(' two'), text(' three.'), finish(), done),
+      cut(role, text('One '), text('two three four five six ')),
+      stream(role, text(' two three four'), text(' five six seven.'), finish(), done),
     ])
-    assert.equal(assembledChat(reply.frames).content, 'One two three.', reply.text)
+    assert.equal(assembledChat(reply.frames).content, 'One two three four five six seven.', reply.text)
     const asked = JSON.parse(rig.upstream.received('play-1')[1]?.text ?? '{}')
     assert.deepEqual(asked.messages.at(-1), { role: 'assistant', content: 'One' })
   })
   test('a server that refuses to continue is asked for the whole answer', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '3')
     const reply = await rig.chat([
-      cut(role, text('One two ')),
+      cut(role, text('One two three four five six ')),
       json(400, { error: { message: 'no prefill' } }),
-      stream(...answerFrames('One two three')),
+      stream(...answerFrames('One two three four five six seven')),
     ])
-    assert.equal(assembledChat(reply.frames).content, 'One two three', reply.text)
+    assert.equal(assembledChat(reply.frames).content, 'One two three four five six seven', reply.text)
   })
   test('one choice instead of two is still the answer once its end is proven', async () => {
     await using rig = await Rig.start('--profile', 'vllm', '--attempts-max', '2')

@@ -47,17 +47,28 @@ type Row = readonly [
 
 const ROWS: readonly Row[] = [
   ['nothing was shown', [], 'model_unreachable', 'retry'],
-  ['text broke off', [text(1, 'Hello wor')], 'model_stream_interrupted', 'resume'],
+  ['text broke off', [text(1, 'Hello, this is a long and wide wor')], 'model_stream_interrupted', 'resume'],
   [
     'text broke off at a server that cannot continue',
-    [text(1, 'Hello wor')],
+    [text(1, 'Hello, this is a long and wide wor')],
     'model_stream_interrupted',
     'retry',
     { canContinue: false },
   ],
   ['a single word broke off', [text(1, 'Hello')], 'model_stream_interrupted', 'retry'],
-  ['reasoning came before the text', [thought(1, 'hm'), text(1, 'Hello wor')], 'model_stream_interrupted', 'retry'],
-  ['a tool call had started', [text(1, 'Hello wor'), draft(1)], 'tool_call_truncated', 'retry'],
+  ['a few words broke off', [text(1, 'No, that is because I')], 'model_stream_interrupted', 'retry'],
+  [
+    'reasoning came before the text',
+    [thought(1, 'hm'), text(1, 'Hello, this is a long and wide wor')],
+    'model_stream_interrupted',
+    'retry',
+  ],
+  [
+    'a tool call had started',
+    [text(1, 'Hello, this is a long and wide wor'), draft(1)],
+    'tool_call_truncated',
+    'retry',
+  ],
   ['the request is invalid', [], 'model_bad_request', 'stop'],
   ['the request is invalid, and another model is left', [], 'model_bad_request', 'stop', { fallbacks: 1 }],
   ['the key is refused, and another model is left', [], 'model_auth_failed', 'fallback', { fallbacks: 1 }],
@@ -65,19 +76,25 @@ const ROWS: readonly Row[] = [
   ['the key is refused in a library call', [], 'model_auth_failed', 'stop'],
   ['the conversation is too long', [], 'model_context_overflow', 'compact'],
   ['the conversation is too long and cannot be compacted', [], 'model_context_overflow', 'stop', { canCompact: false }],
-  ['the caller cancelled', [text(1, 'Hello wor')], 'cancelled', 'stop'],
+  ['the caller cancelled', [text(1, 'Hello, this is a long and wide wor')], 'cancelled', 'stop'],
   ['the deadline passed', [], 'model_unreachable', 'stop', { deadlineAt: NOW }],
-  ['sent text broke off', [text(1, 'Hello wor')], 'model_stream_interrupted', 'resume', { canTakeBack: false }],
+  [
+    'sent text broke off',
+    [text(1, 'Hello, this is a long and wide wor')],
+    'model_stream_interrupted',
+    'resume',
+    { canTakeBack: false },
+  ],
   [
     'sent text broke off at a server that cannot continue',
-    [text(1, 'Hello wor')],
+    [text(1, 'Hello, this is a long and wide wor')],
     'model_stream_interrupted',
     'retry',
     { canTakeBack: false, canContinue: false },
   ],
   [
     'something was sent that cannot be compared',
-    [text(1, 'Hello wor')],
+    [text(1, 'Hello, this is a long and wide wor')],
     'model_stream_interrupted',
     'stop',
     { canTakeBack: false, canReplay: false },
@@ -135,7 +152,7 @@ test('another model gets all attempts, and attempt numbers keep increasing', () 
 // ---- continue ----
 
 test('kept text is continued, and what the continuation adds is continued after it', () => {
-  let state = fold(START, text(1, 'Hello my '))
+  let state = fold(START, text(1, 'Hello, this is a long and wide '))
   for (const [attempt, said] of [
     [2, 'wor'],
     [3, 'ld and'],
@@ -146,7 +163,7 @@ test('kept text is continued, and what the continuation adds is continued after 
     assert.deepEqual(nextQuestion(state), { how: 'continue', text: shownText(state) })
     state = reduceAnswer(state, text(attempt, said))
   }
-  assert.equal(shownText(state), 'Hello my world and')
+  assert.equal(shownText(state), 'Hello, this is a long and wide world and')
 })
 
 for (const [how, more] of [
@@ -154,7 +171,7 @@ for (const [how, more] of [
   ['starts over', { fault: new Fault('model_stream_interrupted'), diverged: true }],
 ] as const) {
   test(`a server that ${how} is asked for the whole answer and never to continue again in this step`, () => {
-    const first = fold(START, text(1, 'Hello my wor'))
+    const first = fold(START, text(1, 'Hello, this is a long and wide wor'))
     const resumed = reduceAnswer(
       first,
       rungEvent(nextRung(first, failure(first, 'model_stream_interrupted'), LADDER, NOW), NOW),
@@ -167,7 +184,7 @@ for (const [how, more] of [
       state = reduceAnswer(state, { type: 'part-discarded', attempt, part })
     state = reduceAnswer(state, rungEvent(rung, NOW))
     assert.deepEqual(nextQuestion(state), { how: 'whole' })
-    state = reduceAnswer(state, text(3, 'Hello my wor'))
+    state = reduceAnswer(state, text(3, 'Hello, this is a long and wide wor'))
     assert.equal(nextRung(state, failure(state, 'model_stream_interrupted'), LADDER, NOW).action, 'retry')
     assert.equal(reduceAnswer(state, START).prefillRefused, false)
   })
@@ -178,7 +195,7 @@ test('if one kept part is discarded, no other part of that text is continued', (
   const retry = { type: 'retry', at: AT, attempt: 2, fault, delayMs: 0 } as const
   const state = fold(
     START,
-    text(1, 'Hello my '),
+    text(1, 'Hello, this is a long and wide '),
     text(2, 'wor', 'p2'),
     { ...retry, action: 'resume' },
     { type: 'part-discarded', attempt: 1, part: 'p1' },
@@ -194,7 +211,7 @@ test('if one kept part is discarded, no other part of that text is continued', (
 const SENT = { ...LADDER, canTakeBack: false, canContinue: false }
 
 test('sent text that is asked for again has to come back, and an answer that diverges ends with the fault that broke it', () => {
-  const broken = fold(START, thought(1, 'hm'), text(1, 'Hello wor'))
+  const broken = fold(START, thought(1, 'hm'), text(1, 'Hello, this is a long and wide wor'))
   const first = nextRung(broken, failure(broken, 'model_stream_stalled'), SENT, NOW)
   assert.equal(first.action, 'retry')
   const state = reduceAnswer(broken, rungEvent(first, NOW))
@@ -202,7 +219,7 @@ test('sent text that is asked for again has to come back, and an answer that div
     how: 'replay',
     shown: [
       { kind: 'reasoning', text: 'hm' },
-      { kind: 'text', text: 'Hello wor' },
+      { kind: 'text', text: 'Hello, this is a long and wide wor' },
     ],
   })
   const fault = new Fault('model_stream_interrupted')
@@ -217,7 +234,7 @@ test('sent text that is asked for again has to come back, and an answer that div
 })
 
 test('a refused continuation of sent text is followed by a replay, not by the end', () => {
-  const broken = fold(START, text(1, 'Hello my wor'))
+  const broken = fold(START, text(1, 'Hello, this is a long and wide wor'))
   const sent = { ...SENT, canContinue: true }
   const resumed = reduceAnswer(
     broken,

@@ -36,80 +36,88 @@ const CONTINUES: Readonly<Record<ProfileName, object | null>> = {
   openrouter: null,
 }
 
+const BEGUN = 'Hello, this is a long and wide wo'
+/** What is not sent of it, and has to come back. */
+const PROOF = ' is a long and wide wo'
+
 for (const profile of PROFILE_NAMES) {
   const way = CONTINUES[profile]
   test(`${profile}: an interrupted text is ${way === null ? 'asked for again' : 'continued its way'}`, async () => {
-    const half: Play = [head(), role, text('Hello wo'), reset]
+    const half: Play = [head(), role, text(BEGUN), reset]
     const request = { profile, api: 'openai-chat' } as const
-    const got = await play([half, way === null ? answer('Hello world') : answer(' wo', 'rld')], request)
-    assert.equal(got.text, 'Hello world')
+    const got = await play([half, way === null ? answer(`${BEGUN}rld`) : answer(PROOF, 'rld')], request)
+    assert.equal(got.text, `${BEGUN}rld`)
     assert.equal(got.failed[0]?.action, way === null ? 'retry' : 'resume')
     assert.equal(PROFILES[profile].prefill === 'none', way === null)
     const { messages, model, stream, stream_options, tools, ...flags } = got.requests[1]?.body ?? {}
     assert.ok(model !== undefined && stream === true && tools !== undefined)
     assert.equal(stream_options !== undefined, PROFILES[profile].usageOption)
     const { role: who, content, ...mark } = (messages as Record<string, unknown>[]).at(-1) ?? {}
-    assert.deepEqual([who, content], way === null ? ['user', 'hi'] : ['assistant', 'Hello'])
+    assert.deepEqual([who, content], way === null ? ['user', 'hi'] : ['assistant', 'Hello, this'])
     assert.deepEqual({ ...flags, ...mark }, way ?? {})
   })
 }
 
 test('an interrupted text is continued if the server is known to support that, and nothing is discarded', async () => {
-  const got = await playAs([[head(), role, text('Hello wo'), reset], answer(' wor', 'ld', '!')], 'llama-cpp')
-  assert.equal(got.text, 'Hello world!')
+  const got = await playAs([[head(), role, text(BEGUN), reset], answer(`${PROOF}r`, 'ld', '!')], 'llama-cpp')
+  assert.equal(got.text, `${BEGUN}rld!`)
   assert.equal(got.failed[0]?.action, 'resume')
   assert.equal(got.types.includes('part-discarded'), false)
-  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello' })
+  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello, this' })
   assert.equal(got.done?.ledger[1]?.resumed, true)
 })
 
 test('an interrupted continuation is continued again', async () => {
   const got = await playAs(
     [
-      [head(), role, text('a b'), reset],
-      [head(), role, text(' b'), text(' c'), fin],
-      [head(), text(' cd'), lastChunk],
-      answer(' cd', ' e'),
+      [head(), role, text('alpha beta gamma delta epsilon'), reset],
+      [head(), role, text(' beta gamma delta epsilon'), text(' z'), fin],
+      [head(), text(' gamma delta epsilon ze'), lastChunk],
+      answer(' gamma delta epsilon ze', 'ta'),
     ],
     'vllm',
   )
-  assert.equal(got.text, 'a b cd e')
+  assert.equal(got.text, 'alpha beta gamma delta epsilon zeta')
   assert.deepEqual(
     got.requests.slice(1).map((request) => lastMessage(request).content),
-    ['a', 'a b', 'a b'],
+    ['alpha', 'alpha beta', 'alpha beta'],
   )
   assert.equal(got.requests[3]?.body['continue_final_message'], true)
   assert.equal(got.requests[3]?.body['add_generation_prompt'], false)
 })
 
 test('servers that need a flag on the unfinished message get it', async () => {
-  const got = await playAs([[head(), role, text('a b'), reset], answer(' b', 'c')], 'deepseek')
-  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'a', prefix: true })
+  const got = await playAs([[head(), role, text(BEGUN), reset], answer(PROOF, 'rld')], 'deepseek')
+  assert.deepEqual(lastMessage(got.requests[1]), { role: 'assistant', content: 'Hello, this', prefix: true })
 })
 
-test('the last word and the white space around it are not sent, and come back once', async () => {
-  const script = [[head(), role, text('Hello,  my \n'), reset], answer('  m', 'y \n', 'world')]
+test('the last words and the white space around them are not sent, and come back once', async () => {
+  const script = [
+    [head(), role, text('Hello,  my good and beautiful \n'), reset],
+    answer('  m', 'y good and beautiful \n', 'world'),
+  ]
   const got = await playAs(script, 'llama-cpp')
-  assert.equal(got.text, 'Hello,  my \nworld')
+  assert.equal(got.text, 'Hello,  my good and beautiful \nworld')
   assert.equal(lastMessage(got.requests[1]).content, 'Hello,')
 })
 
-const HALF: Play = [head(), role, text('The capital of France is Par'), reset]
+const HALF: Play = [head(), role, text('The capital of France is the city of Par'), reset]
 
 for (const profile of PROFILE_NAMES.filter((name) => CONTINUES[name] !== null)) {
   for (const [what, anew] of [
     ['starts a new answer', answer('Sure, ', 'here it is: Paris.')],
-    ['starts a new answer with the word at the seam', answer('Par', 'is is the capital of France.')],
-    ['starts the same answer again', answer('The capital of France is Paris.')],
+    ['starts a new answer with the words at the seam', answer('France is the city of', ' Paris, in a way.')],
+    ['starts a new answer with the word and the white space at the seam', answer(' France', ' has a capital: Paris.')],
+    ['starts the same answer again', answer('The capital of France is the city of Paris.')],
     ['starts a new answer with white space', answer(' Sure: Paris.')],
-    ['continues with another word', answer(' Lyon.')],
+    ['continues with another word', answer(' France is the city of Lyon.')],
     ['continues without the white space', answer('is.')],
     ['ends at once', answer('')],
   ] as const) {
     const isEcho = profile === 'mistral' && what === 'starts the same answer again'
     test(`${profile}: if it ${what}, two answers are ${isEcho ? 'one, because it repeats the text' : 'never joined'}`, async () => {
       const got = await playAs([HALF, anew, answer('It is Paris.')], profile)
-      assert.equal(got.text, isEcho ? 'The capital of France is Paris.' : 'It is Paris.')
+      assert.equal(got.text, isEcho ? 'The capital of France is the city of Paris.' : 'It is Paris.')
       assert.deepEqual(
         got.failed.map(({ action }) => action),
         isEcho ? ['resume'] : ['resume', 'retry'],
@@ -120,7 +128,8 @@ for (const profile of PROFILE_NAMES.filter((name) => CONTINUES[name] !== null)) 
 
 for (const [what, half] of [
   ['of one word', 'Par'],
-  ['that ends in its first word', 'Paris, or rather Par'],
+  ['of a few words', 'No, that is because I'],
+  ['that ends in its first words', 'This is a capital city: yes, This is a capital city:'],
   ['without white space near its end', `See ${'x'.repeat(200)}`],
   ['of white space', ' \n'],
 ] as const)
@@ -131,22 +140,22 @@ for (const [what, half] of [
   })
 
 test('a server may repeat the unfinished text before it continues', async () => {
-  const got = await playAs([[head(), role, text('Hello my '), reset], answer('Hel', 'lo my wor', 'ld')], 'mistral')
-  assert.equal(got.text, 'Hello my world')
+  const got = await playAs([[head(), role, text(BEGUN), reset], answer('Hel', `${BEGUN.slice(3)}r`, 'ld')], 'mistral')
+  assert.equal(got.text, `${BEGUN}rld`)
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'This model does not support assistant message prefill.' } })
-  const got = await playAs([[head(), role, text('Hello wo'), reset], refused, answer('Hello world')], 'llama-cpp')
+  const got = await playAs([[head(), role, text(BEGUN), reset], refused, answer('Hello world')], 'llama-cpp')
   assert.equal(got.text, 'Hello world')
   assert.equal(got.failed[1]?.action, 'retry')
   assert.equal(messagesOf(got.requests[2]).length, 1)
 })
 
 for (const [what, profile, half] of [
-  ['at a server without a named profile', undefined, [text('Hello wo')]],
-  ['on a server that cannot', 'openai', [text('Hello wo')]],
-  ['after reasoning', 'llama-cpp', [thought('hm'), text('Hello wo')]],
+  ['at a server without a named profile', undefined, [text(BEGUN)]],
+  ['on a server that cannot', 'openai', [text(BEGUN)]],
+  ['after reasoning', 'llama-cpp', [thought('hm'), text(BEGUN)]],
 ] as const) {
   test(`an answer is not continued ${what}: it is discarded and asked for again`, async () => {
     const got = await playAs([[head(), role, ...half, reset], answer('Hello')], profile)
@@ -167,12 +176,12 @@ test('an answer is not continued inside a tool call', async () => {
 test('a continuation may end right after the seam', async () => {
   const got = await playAs(
     [
-      [head(), role, text('Hello world'), reset],
-      [head(), text(' world'), finish('stop'), lastChunk],
+      [head(), role, text(BEGUN), reset],
+      [head(), text(PROOF), finish('stop'), lastChunk],
     ],
     'vllm',
   )
-  assert.equal(got.text, 'Hello world')
+  assert.equal(got.text, BEGUN)
 })
 
 // ---- the next model ----

@@ -79,7 +79,7 @@ test('healing keeps the first id and model, and the role comes once', async () =
     frame({ id: 'other', created: 2, model: 'other', choices: [{ index: 0, delta, finish_reason: reason }] })
   const again: Play = [
     head(),
-    other({ role: 'assistant', content: '' }),
+    other({ role: 'assistant', content: '', x_server: 1 }),
     other({ content: 'Hello!' }),
     other({}, 'stop'),
     done,
@@ -175,6 +175,17 @@ test('what a frame says beside repeated text reaches the client once', async () 
   assert.deepEqual([again.text, again.body.match(/SIG/g)?.length], ['Hello world', 1])
 })
 
+test('a refusal and a text of the same words are two different answers', async () => {
+  const refused: Play = [head(), role, choice({ refusal: 'No' }), reset]
+  const other = await relayed([refused, answer('No', ' way')], { policy: { attemptsMax: 2 } })
+  assert.equal(other.error?.code, 'model_stream_interrupted')
+  const same = await relayed([refused, stream(role, choice({ refusal: 'No way' }), finish(), done)])
+  assert.deepEqual(
+    [same.error, same.body.match(/"refusal":"[^"]*"/g)],
+    [undefined, ['"refusal":"No"', '"refusal":" way"']],
+  )
+})
+
 test('content that is a list of pieces stays one over a heal', async () => {
   const pieces = (...content: object[]): string => choice({ content })
   const thinking = (...thoughts: string[]) => ({ type: 'thinking', thinking: thoughts.map((said) => ({ text: said })) })
@@ -203,28 +214,34 @@ test('where a heal joins two answers, the log probabilities are those of the new
   }
 })
 
+const BEGUN = 'Hello, this is a long and wide wo'
+/** What is not sent of it, and has to come back. */
+const PROOF = ' is a long and wide wo'
+
 test('text is continued by prefill if the profile supports it', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), reset], answer(' wor', 'ld')], { profile: 'llama-cpp' })
-  assert.equal(got.text, 'Hello world')
+  const got = await relayed([[head(), role, text(BEGUN), reset], answer(`${PROOF}r`, 'ld')], { profile: 'llama-cpp' })
+  assert.equal(got.text, `${BEGUN}rld`)
   assert.equal(got.error, undefined)
   const messages = got.requests[1]?.body['messages'] as { content: string }[]
-  assert.equal(messages.at(-1)?.content, 'Hello')
+  assert.equal(messages.at(-1)?.content, 'Hello, this')
 })
 
 test('a new answer in place of a continuation is never appended to what was sent', async () => {
-  const got = await relayed([[head(), role, text('Hello wo'), reset], answer('Sure: hello'), answer('Hello world')], {
-    profile: 'llama-cpp',
-  })
-  assert.equal(got.text, 'Hello world')
-  assert.equal(got.error, undefined)
-  assert.equal(got.requests.length, 3)
+  for (const anew of ['Sure: hello', ' is another one', ' is a long one'])
+    for (const said of [`${BEGUN}rld`, 'Hello']) {
+      const script = [[head(), role, text(BEGUN), reset], answer(anew), answer(said)]
+      const got = await relayed(script, { profile: 'llama-cpp' })
+      const isWhole = said !== 'Hello'
+      assert.deepEqual([got.text, got.error === undefined], [isWhole ? said : BEGUN, isWhole])
+      assert.equal(got.requests.length, 3)
+    }
 })
 
 test('a server that refuses to continue is asked from the start', async () => {
   const refused = json(400, { error: { message: 'no prefill' } })
-  const script = [[head(), role, text('Hello wo'), reset], refused, answer('Hello world')]
+  const script = [[head(), role, text(BEGUN), reset], refused, answer(`${BEGUN}rld`)]
   const got = await relayed(script, { profile: 'vllm' })
-  assert.equal(got.text, 'Hello world')
+  assert.equal(got.text, `${BEGUN}rld`)
   assert.equal(got.error, undefined)
 })
 

@@ -59,20 +59,20 @@ for (const [what, play, category] of [
 
 test('another attempt can continue an interrupted text, and a third can continue that one', async (t) => {
   const profile = 'llama-cpp'
-  const first = await tried(t, [[head(), role, text('Hello, my \n'), reset]], { profile })
+  const first = await tried(t, [[head(), role, text('Hello, my good and beautiful \n'), reset]], { profile })
   assert.ok(first.end?.type === 'failed')
   const second = await tried(
     t,
-    [[head(), role, text(' my \nwor'), reset]],
+    [[head(), role, text(' my good and beautiful \nwor'), reset]],
     { profile },
     { attempt: 2, kept: first.said },
   )
   assert.ok(second.end?.type === 'failed' && !second.end.diverged)
   assert.equal(second.said, 'wor')
   const kept = first.said + second.said
-  const third = await tried(t, [answer(' \nworld')], { profile }, { attempt: 3, kept })
+  const third = await tried(t, [answer(' good and beautiful \nworld')], { profile }, { attempt: 3, kept })
   assert.ok(third.end?.type === 'done' && third.end.record.resumed)
-  assert.equal(kept + third.said, 'Hello, my \nworld')
+  assert.equal(kept + third.said, 'Hello, my good and beautiful \nworld')
   const messages = third.requests[0]?.body['messages'] as object[]
   assert.deepEqual(messages.at(-1), { role: 'assistant', content: 'Hello, my' })
 })
@@ -87,7 +87,7 @@ for (const [what, play, diverged, category] of [
   ['continues somewhere else', answer('\nworld'), true, 'model_stream_interrupted'],
 ] as const) {
   test(`a server that ${what} shows nothing, and the failure says which of the two it was`, async (t) => {
-    const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello my ' })
+    const got = await tried(t, [play], { profile: 'vllm' }, { kept: 'Hello my good and beautiful ' })
     assert.ok(got.end?.type === 'failed')
     assert.deepEqual([got.end.diverged, got.end.fault.category], [diverged, category])
     assert.equal(got.said, '')
@@ -95,18 +95,18 @@ for (const [what, play, diverged, category] of [
 }
 
 test('an attempt that fails before it says anything has not diverged from the kept text', async (t) => {
-  const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello my' })
+  const got = await tried(t, [json(503, {})], { profile: 'vllm' }, { kept: 'Hello my good and beautiful' })
   assert.ok(got.end?.type === 'failed')
   assert.deepEqual([got.end.diverged, got.said], [false, ''])
 })
 
 test('invalid options throw at the call', () => {
   const request: AnswerRequest = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', messages: [] }
-  assert.throws(() => tryAnswer(request, { kept: 'Hello my' }), /cannot continue the kept text/)
+  assert.throws(() => tryAnswer(request, { kept: 'Hello my good and beautiful' }), /cannot continue the kept text/)
   assert.throws(() => tryAnswer(request, { policy: { livenessMs: NaN } }), { category: 'invalid_request' })
   const profiles: readonly (ProfileName | undefined)[] = [undefined, 'openai', 'vllm']
   assert.deepEqual(
-    profiles.map((profile) => canContinue(targetOf({ ...request, profile }), 'Hello my')),
+    profiles.map((profile) => canContinue(targetOf({ ...request, profile }), 'Hello, my good and beautiful')),
     [false, false, true],
   )
   assert.equal(canContinue(targetOf({ ...request, profile: 'vllm' }), 'Hello'), false)

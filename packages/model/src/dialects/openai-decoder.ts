@@ -112,15 +112,16 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     this.#text(own, 'reasoning', reasoning)
     if (Array.isArray(content)) this.#pieces(own, content)
     else this.#text(own, 'text', content)
-    this.#text(own, 'text', refusal)
+    this.#text(own, 'text', refusal, true)
     for (const call of objectsIn(tool_calls)) this.#tool(own, call)
     if (isObject(function_call)) this.#tool(own, { index: 0, function: function_call })
   }
 
-  #text(own: Choice, kind: 'text' | 'reasoning', text: unknown): void {
+  #text(own: Choice, kind: TextPart['kind'], text: unknown, isRefusal = false): void {
     if (typeof text !== 'string' || text === '') return
     let part = own.open
-    if (part === undefined || part.kind !== kind) part = own.open = this.answer.openText(kind)
+    if (part === undefined || part.kind !== kind || part.isRefusal !== isRefusal)
+      part = own.open = this.answer.openText(kind, isRefusal)
     this.answer.growText(part, text)
   }
 

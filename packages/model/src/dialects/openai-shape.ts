@@ -10,6 +10,7 @@ export class OpenAiShape implements ClientShape {
   #identity: JsonObject | undefined
   #healing = false
   #isEnded = false
+  #hasRole = false
   readonly #extras = new Extras()
 
   begin(healing: boolean): void {
@@ -37,10 +38,11 @@ export class OpenAiShape implements ClientShape {
     const isAnotherChoice = (first?.['index'] ?? 0) !== 0 && (isFirst || !this.#healing)
     if (choices.length > 1 || isAnotherChoice) this.canHeal = false
     if (!this.#healing) {
+      this.#hasRole ||= isSaid(objectOr(first?.['delta'])['role'])
       this.#note(first?.['delta'])
       return frame
     }
-    const same = { ...json, ...this.#identity }
+    const same = { ...json, ...this.#identity, ...(this.#hasRole ? { choices: choices.map(withoutRole) } : {}) }
     const out = plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh, this.#extras)) })
     this.#note(first?.['delta'])
     return out
@@ -102,7 +104,6 @@ function withFresh(chunk: JsonObject, fresh: readonly string[], known: Extras): 
     if (isSaid(reasoning_content)) delta['reasoning_content'] = thought
     if (isSaid(reasoning)) delta['reasoning'] = thought
     for (const key of [...TEXT_KEYS, DETAILS]) if (!isSaid(delta[key])) delete delta[key]
-    delete delta['role']
     if (!('logprobs' in choice)) return { ...choice, delta }
     const { content: tokens, refusal: refusals } = objectOr(choice['logprobs'])
     const [left, leftRefusals] = [logprobsOf(tokens, text), logprobsOf(refusals, refused)]
@@ -111,6 +112,13 @@ function withFresh(chunk: JsonObject, fresh: readonly string[], known: Extras): 
     return { ...choice, delta, logprobs }
   })
   return { ...chunk, choices }
+}
+
+/** The role comes once. */
+function withoutRole(choice: JsonObject): JsonObject {
+  if (!isSaid(objectOr(choice['delta'])['role'])) return choice
+  const { role: _role, ...delta } = objectOr(choice['delta'])
+  return { ...choice, delta }
 }
 
 /** Mistral's list of typed pieces. */

@@ -51,7 +51,13 @@ export type StreamPosition = {
 }
 
 /** Its text is handed on as it comes and not kept: an answer may be larger than memory. */
-export type TextPart = { readonly kind: 'text' | 'reasoning'; readonly id: string; chars: number }
+export type TextPart = {
+  readonly kind: 'text' | 'reasoning'
+  /** Text that clients get in another field. */
+  readonly isRefusal: boolean
+  readonly id: string
+  chars: number
+}
 
 export type ToolPart = {
   readonly kind: 'tool'
@@ -106,8 +112,8 @@ export class ReadAnswer {
     this.#nextPartId = nextPartId
   }
 
-  openText(kind: 'text' | 'reasoning'): TextPart {
-    const part: TextPart = { kind, id: this.#nextPartId(), chars: 0 }
+  openText(kind: TextPart['kind'], isRefusal = false): TextPart {
+    const part: TextPart = { kind, isRefusal, id: this.#nextPartId(), chars: 0 }
     this.parts.push(part)
     return part
   }

@@ -113,7 +113,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (typeof number === 'number') this.#number = number
     this.answer.progress++
     this.#place(item, 'inside')
-    this.#grow(item, index, stringOr(delta))
+    this.#grow(item, index, stringOr(delta), event['type'] === REFUSAL)
   }
 
   // ---- events ----
@@ -189,7 +189,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   #wholeItem(item: JsonObject, json: JsonObject = {}): void {
     const opened = this.#open(item, json)
     opened.isDone = true
-    for (const { text, refusal } of objectsIn(item['content'])) this.#grow(opened, 0, stringOr(text ?? refusal))
+    for (const { text, refusal } of objectsIn(item['content']))
+      this.#grow(opened, 0, stringOr(text ?? refusal), text === undefined)
     this.#completeTool(opened, item)
     this.#place(opened, 'end')
     if (opened.kind === 'text' && opened.texts.length > 0) this.frameKind = 'content'
@@ -213,7 +214,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     const { delta } = json
     const isText = typeof delta === 'string' && delta !== ''
     this.#place(item, 'inside')
-    if (isText && TEXT_DELTAS.some((known) => known === type)) return this.#grow(item, partIndex(json), delta)
+    if (isText && TEXT_DELTAS.some((known) => known === type))
+      return this.#grow(item, partIndex(json), delta, type === REFUSAL)
     switch (type) {
       case 'response.content_part.added':
       case 'response.reasoning_summary_part.added':
@@ -234,9 +236,10 @@ export class ResponsesDecoder implements AnswerDecoder {
     }
   }
 
-  #grow(item: Item, index: number, text: string): void {
+  #grow(item: Item, index: number, text: string, isRefusal: boolean): void {
     if (text === '' || (item.kind !== 'text' && item.kind !== 'whole')) return
-    item.part ??= this.answer.openText(item.kind === 'text' ? 'text' : 'reasoning')
+    if (item.part?.isRefusal !== isRefusal)
+      item.part = this.answer.openText(item.kind === 'text' ? 'text' : 'reasoning', isRefusal)
     ;(item.texts[index] ??= new FlatText()).add(text)
     this.answer.growText(item.part, text)
     if (item.kind === 'text') this.frameKind = 'content'
@@ -338,9 +341,10 @@ export class ResponsesDecoder implements AnswerDecoder {
 
 // ---- details ----
 
+const REFUSAL = 'response.refusal.delta'
 const TEXT_DELTAS = [
   'response.output_text.delta',
-  'response.refusal.delta',
+  REFUSAL,
   'response.reasoning_text.delta',
   'response.reasoning_summary_text.delta',
 ] as const

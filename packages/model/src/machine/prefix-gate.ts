@@ -7,7 +7,7 @@
  */
 import assert from 'node:assert'
 
-export type SegmentKind = 'text' | 'reasoning'
+export type SegmentKind = 'text' | 'reasoning' | 'refusal'
 export type Segment = { readonly kind: SegmentKind; readonly text: string }
 
 export class PrefixGate {
@@ -58,7 +58,7 @@ function fits(text: string, at: number, piece: string): boolean {
 }
 
 /** The boundary between two kinds of text is part of the beginning. No model writes a NUL. */
-const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r' }
+const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r', refusal: '\0f' }
 
 /** Neighbours of one kind are one stretch of text, however many parts it came in. */
 function encode(segments: readonly Segment[]): string {

@@ -19,6 +19,8 @@ export type MachineEvent =
       readonly part: string
       readonly text: string
     }
+  /** For a driver whose client gets a refusal in another field than text. */
+  | { readonly type: 'refusal-delta'; readonly attempt: number; readonly part: string; readonly text: string }
   | { readonly type: 'tool-draft' | 'part-discarded'; readonly attempt: number; readonly part: string }
   | { readonly type: 'tool-call' }
   /** The answer is complete. In a journal, the first `tool-call` says so; an answer without one ends the turn. */
@@ -56,7 +58,8 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
       return { ...state, ...NO_STEP, isAnswering: true, asked: 1, attemptsTotal: state.attemptsTotal + 1 }
     case 'text-delta':
     case 'reasoning-delta':
-      return shown(state, event.attempt, event.part, event.type === 'text-delta' ? 'text' : 'reasoning', event.text)
+    case 'refusal-delta':
+      return shown(state, event.attempt, event.part, SHOWN_AS[event.type], event.text)
     case 'tool-draft':
       return shown(state, event.attempt, event.part, 'tool', '')
     case 'part-discarded':
@@ -83,6 +86,8 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
 export const isHandover = (category: string): boolean => category === 'shutting_down'
 
 // ---- details, in the order they are used above ----
+
+const SHOWN_AS = { 'text-delta': 'text', 'reasoning-delta': 'reasoning', 'refusal-delta': 'refusal' } as const
 
 function shown(state: AnswerState, attempt: number, part: string, kind: ShownPart['kind'], text: string): AnswerState {
   const next = seen(state, attempt)

@@ -47,7 +47,7 @@ export type AnswerState = {
 export type ShownPart = {
   readonly attempt: number
   readonly part: string
-  readonly kind: 'text' | 'reasoning' | 'tool'
+  readonly kind: 'text' | 'reasoning' | 'refusal' | 'tool'
   /** Empty for a tool call, and for text that a driver does not keep because no server could continue it. */
   readonly text: string
 }

@@ -80,8 +80,7 @@ export class ClientStream {
     const sent = this.#sent.take()
     if (this.#sentChars > this.#options.holdBytesMax) return [] // I3
     return sent.map(({ kind, text }, index) => {
-      const type = kind === 'text' ? 'text-delta' : 'reasoning-delta'
-      return { type, attempt, part: `s${index + 1}`, text }
+      return { type: `${kind}-delta` as const, attempt, part: `s${index + 1}`, text }
     })
   }
 

@@ -233,11 +233,12 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
 
   text(part: TextPart, text: string): void {
     if (part.kind === 'reasoning' && this.#dialect.reasoning === 'item') return // no text that another attempt has to repeat
-    const fresh = this.#with.gate.push(part.kind, text)
+    const kind = part.isRefusal ? 'refusal' : part.kind
+    const fresh = this.#with.gate.push(kind, text)
     if (fresh === undefined) throw this.#divergence()
     if (this.#isHealing) this.#fresh.push(fresh)
     this.#isPartial ||= fresh !== text
-    if (fresh !== '') this.#add(part.kind, fresh)
+    if (fresh !== '') this.#add(kind, fresh)
   }
 
   tool(): void {
