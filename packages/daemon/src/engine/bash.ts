@@ -230,7 +230,13 @@ export const missingOutput = ({ diagnostics }: ExecExit): readonly string[] =>
 const toldOf = ({ diagnostics }: ExecExit): readonly string[] =>
   diagnostics.filter(({ id }) => TOLD.has(id)).map(({ message, advice }) => `${message}; ${advice}`)
 
-const TOLD: ReadonlySet<string> = new Set(['background_ended', 'network_denied', 'network_lost', 'guard_lost'])
+const TOLD: ReadonlySet<string> = new Set([
+  'background_ended',
+  'network_denied',
+  'network_lost',
+  'guard_lost',
+  'set_aside',
+])
 
 const MISSING: ReadonlySet<string> = new Set(['output_lost', 'output_not_kept'])
 

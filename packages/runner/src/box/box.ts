@@ -24,11 +24,11 @@ import { BoxNames } from '../network/box-names.ts'
 import { BoxNetwork } from './box-network.ts'
 import { BoxPorts } from './box-ports.ts'
 import { GuardWatch } from './guard-watch.ts'
-import { guardWorkspace } from './guards.ts'
 import { groupNameOf, Keepers } from './keepers.ts'
 import { planAhead, planView } from './launch.ts'
 import { nextRun, type RestartingBox, Restarts } from './restarts.ts'
 import { mayFollow, wrongState } from './states.ts'
+import { GitIndexes } from './planted.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
 import { WarmSandboxes } from './warm.ts'
 import { checkpointsFor } from './checkpointed.ts'
@@ -88,6 +88,8 @@ export class Box {
     this.network = this.#networkFor(host)
     this.names = namesFor(host, stored, paths)
     stored.join = () => this.network?.join
+    const indexes = new GitIndexes()
+    stored.nested = (name, git) => indexes.nested(name, git)
     this.guardWatch = watchFor(host, stored)
     this.checkpoints = checkpointsFor(host, this)
     this.starter = new ExecStarter(host, this)
@@ -366,8 +368,12 @@ function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
   const { record, hostWorkspace, hostIdentity, uid, gid } = stored
   if (record.isolation.level !== 'bwrap' || record.workspace.kind !== 'host') return undefined
   const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
-  return new GuardWatch(hostWorkspace, host.tools, () => {
-    guardWorkspace(openSame(hostWorkspace, hostIdentity, host.clock.machineBootId), hostWorkspace, owner)
+  return new GuardWatch({
+    workspace: hostWorkspace,
+    tools: host.tools,
+    open: () => openSame(hostWorkspace, hostIdentity, host.clock.machineBootId),
+    owner,
+    nested: (name, git) => stored.nested?.(name, git) ?? [],
   })
 }
 

@@ -156,6 +156,7 @@ export class ExecStarter {
         const { network } = stored.record
         return denied.length === 0 || typeof network !== 'object' ? [] : [networkDenied(network.allow, denied)]
       },
+      onQuiet: () => this.#box.guardWatch?.ended(reservation.execId),
       onEnd: (end) => {
         abandon()
         this.#box.guardWatch?.remove(reservation.execId)

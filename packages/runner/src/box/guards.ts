@@ -1,81 +1,190 @@
 /**
- * Files of a host workspace that a box must not change: git's hooks and config, which could make the host run something,
- * and an existing `breakfall.toml`. They are mounted read-only over themselves.
+ * Files of a host workspace that a box must not change: what git on the host reads its settings and hooks from, and an existing
+ * `breakfall.toml`. They are mounted read-only over themselves.
  *
  * I1  They are opened by descriptor, from a verified workspace. What bubblewrap then finds by path is compared with them
  *     inside the sandbox before the command starts (`numbers`).
  * I2  A missing file cannot be mounted over, so missing hooks and config of a `.git` folder are created empty, as git does.
  *     Nothing is created outside `.git`, where git would see it: a `breakfall.toml` that is missing or a link is not guarded.
  *     A file that a box creates is as harmless as one in a cloned repository: it can set no address, key or command.
+ * I3  What may not even exist, because git would read it, is not mounted: planted.ts sets it aside when it appears.
+ * I4  A folder with a guard in it is mounted onto itself, so it cannot be renamed and replaced.
  */
-import { closeSync, constants, lchownSync, lstatSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, constants, lchownSync, mkdirSync, openSync } from 'node:fs'
 import { posix } from 'node:path'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
 import type { Mount } from '../isolation/view.ts'
 import { errorCode } from '../state/json.ts'
+import { pathInWorkspace, type Setting, settingsIn } from './git-files.ts'
+import { foldersIn, isBare, kindAt, type NestedIn, numbersAt, readRegular } from './planted.ts'
 
 export type Guard = {
   readonly mounts: readonly Mount[]
   /** `stat -c %d:%i` of the workspace and of each mount, by the path below the workspace. */
   readonly numbers: readonly { readonly name: string; readonly numbers: string }[]
+  /** Git folders and `.git` files that are there now, with their device and inode. */
+  readonly repositories: ReadonlyMap<string, string>
+  /** Paths that git would read if they were there (I3). */
+  readonly absent: readonly string[]
 }
 
 /** Closes `workspace`. */
-export function guardWorkspace(workspace: OpenFolder, path: string, owner: Owner | undefined): Guard {
+export function guardWorkspace(workspace: OpenFolder, path: string, owner: Owner | undefined, nested: NestedIn): Guard {
   using folder = workspace
-  const mounts: Mount[] = []
-  const numbers = [{ name: '.', numbers: numbersAt(folder.itself) }]
-  const add = (name: string, mode: 'ro' | 'rw', from = folder.at(name)): void => {
-    const at = posix.join(path, name)
-    mounts.push({ at, host: at, mode })
-    numbers.push({ name, numbers: numbersAt(from) })
-  }
-  const git = kindAt(folder.at('.git'))
-  if (git === 'file') add('.git', 'ro')
-  if (git === 'folder') {
-    add('.git', 'rw') // mounted onto itself, so it cannot be renamed
-    using inside = openFolder(folder.itself, ['.git'])
-    create(() => mkdirSync(inside.at('hooks'), 0o755), inside.at('hooks'), owner)
-    create(() => makeEmpty(inside.at('config')), inside.at('config'), owner)
-    for (const name of GUARDED_IN_GIT)
-      if (['file', 'folder'].includes(kindAt(inside.at(name)))) add(`.git/${name}`, 'ro', inside.at(name))
-  }
-  if (kindAt(folder.at(CONFIG)) === 'file') add(CONFIG, 'ro')
-  return { mounts, numbers }
+  const guards = new Guards(folder, path, owner, nested)
+  guards.repository([], 0)
+  if (kindAt(folder.at(CONFIG)) === 'file') guards.add([CONFIG], 'ro')
+  return guards
 }
 
 /** The same for the files API, with the parts of a path below the workspace. Nested repositories count too. */
 export function isGuarded(parts: readonly string[]): boolean {
   const git = parts.indexOf('.git')
   if (parts.length === 1 && parts[0] === CONFIG) return true
-  return git !== -1 && (git === parts.length - 1 || GUARDED_IN_GIT.some((name) => name === parts[git + 1]))
+  if (git === -1) return false
+  const [first, ...rest] = parts.slice(git + 1)
+  if (first === undefined || GUARDED_IN_GIT.has(first)) return true
+  return GIT_FOLDERS_IN_GIT.has(first) && rest.some((name) => GUARDED_IN_GIT.has(name) || name === 'gitdir')
 }
 
 // ---- details, in the order they are used above ----
 
 const CONFIG = 'breakfall.toml'
-const GUARDED_IN_GIT = ['hooks', 'config'] as const
+const GUARDED_IN_GIT: ReadonlySet<string> = new Set(['hooks', 'config', 'config.worktree', 'commondir'])
+const GIT_FOLDERS_IN_GIT: ReadonlySet<string> = new Set(['modules', 'worktrees'])
+const MOUNTS_MAX = 200 // bubblewrap makes each more slowly than the one before
+const DEPTH_MAX = 4
 
-function numbersAt(path: string): string {
-  const { dev, ino } = lstatSync(path, { bigint: true })
-  return `${dev}:${ino}`
-}
+class Guards {
+  readonly #workspace: OpenFolder
+  readonly #path: string
+  readonly #owner: Owner | undefined
+  readonly #nested: NestedIn
+  readonly mounts: Mount[] = []
+  readonly numbers: { readonly name: string; readonly numbers: string }[] = []
+  readonly repositories = new Map<string, string>()
+  readonly absent: string[] = []
 
-function kindAt(path: string): 'missing' | 'file' | 'folder' | 'link' | 'other' {
-  const stat = lstatSync(path, { throwIfNoEntry: false })
-  if (stat === undefined) return 'missing'
-  return stat.isFile() ? 'file' : stat.isDirectory() ? 'folder' : stat.isSymbolicLink() ? 'link' : 'other'
-}
-
-function create(work: () => void, path: string, owner: Owner | undefined): void {
-  try {
-    work()
-  } catch (error) {
-    // It exists, or the folder is not writable, which holds for the box too.
-    if (['EEXIST', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) return
-    throw error
+  constructor(workspace: OpenFolder, path: string, owner: Owner | undefined, nested: NestedIn) {
+    this.#workspace = workspace
+    this.#path = path
+    this.#owner = owner
+    this.#nested = nested
+    this.numbers.push({ name: '.', numbers: numbersAt(workspace.itself) })
   }
-  if (owner !== undefined) lchownSync(path, owner.uid, owner.gid)
+
+  /** Once each. Parents have to come first, or they would cover it. */
+  add(parts: readonly string[], mode: 'ro' | 'rw'): void {
+    const name = parts.join('/')
+    const at = posix.join(this.#path, name)
+    if (this.mounts.length >= MOUNTS_MAX || this.mounts.some((mount) => mount.at === at)) return
+    using parent = this.#open(parts.slice(0, -1))
+    if (parent === undefined) return
+    const numbers = numbersAt(parent.at(parts.at(-1) ?? ''))
+    this.mounts.push({ at, host: at, mode })
+    if (/^[\w./+@-]+$/.test(name)) this.numbers.push({ name, numbers }) // the check in the sandbox takes names as words
+  }
+
+  /** The repository whose working tree is the folder `at`, and those that its index lists. */
+  repository(at: readonly string[], depth: number): void {
+    using folder = this.#open(at)
+    if (folder === undefined || depth > DEPTH_MAX) return
+    const kind = kindAt(folder.at('.git'))
+    const name = [...at, '.git']
+    if (kind === 'missing' && at.length === 0 && isBare(folder)) this.#gitFolder([], at, depth)
+    if (kind === 'missing') return
+    this.repositories.set(name.join('/'), numbersAt(folder.at('.git')))
+    if (kind === 'folder') this.#gitFolder(name, at, depth)
+    if (kind !== 'file') return
+    this.add(name, 'ro')
+    const target = pathInWorkspace(readRegular(folder.at('.git'))?.toString('utf8') ?? '', this.#path, at)
+    if (target !== undefined) this.#gitFolder(target, at, depth)
+  }
+
+  /** A git folder and its own files; `tree` is where its files are. */
+  #gitFolder(name: readonly string[], tree: readonly string[], depth: number): void {
+    using git = this.#open(name)
+    if (git === undefined) return
+    const outermost = name.includes('.git') ? name.lastIndexOf('.git') + 1 : name.length
+    for (let i = outermost; i > 0 && i <= name.length; i += 1) this.add(name.slice(0, i), 'rw') // I4
+    this.repositories.set(name.join('/'), numbersAt(git.itself))
+    if (name.at(-2) === 'worktrees') return this.#worktree(git, name)
+    this.#create(() => mkdirSync(git.at('hooks'), 0o755), git.at('hooks'))
+    this.#create(() => makeEmpty(git.at('config')), git.at('config'))
+    const settings = settingsIn(readRegular(git.at('config'))?.toString('utf8') ?? '')
+    if (settings.some(isPerWorktree))
+      this.#create(() => makeEmpty(git.at('config.worktree')), git.at('config.worktree'))
+    for (const each of GUARDED_IN_GIT)
+      if (['file', 'folder'].includes(kindAt(git.at(each)))) this.#addKnown([...name, each], git.at(each))
+    for (const file of filesOf(settings, this.#path, name, tree)) this.#elsewhere(file)
+    const worktrees = foldersIn(git, 'worktrees')
+    if (worktrees.length > 0) this.add([...name, 'worktrees'], 'rw')
+    for (const each of worktrees) {
+      using folder = this.#open([...name, 'worktrees', each])
+      if (folder !== undefined) this.#worktree(folder, [...name, 'worktrees', each])
+    }
+    for (const each of this.#nested(name.join('/'), git)) this.repository([...tree, ...each.split('/')], depth + 1)
+  }
+
+  /** What git keeps for a linked working tree; it may be outside, and git on the host reads this all the same. */
+  #worktree(folder: OpenFolder, name: readonly string[]): void {
+    this.add(name, 'rw')
+    this.repositories.set(name.join('/'), numbersAt(folder.itself))
+    for (const each of ['commondir', 'gitdir', 'config.worktree'])
+      if (kindAt(folder.at(each)) === 'file') this.#addKnown([...name, each], folder.at(each))
+  }
+
+  /** Hooks and included settings that a configuration takes from the workspace. */
+  #elsewhere(parts: readonly string[]): void {
+    using parent = this.#open(parts.slice(0, -1))
+    const kind = parent === undefined ? 'missing' : kindAt(parent.at(parts.at(-1) ?? ''))
+    if (kind === 'missing') this.absent.push(parts.join('/'))
+    else if (kind !== 'link') this.add(parts, 'ro')
+  }
+
+  #addKnown(parts: readonly string[], at: string): void {
+    this.add(parts, 'ro')
+    this.repositories.set(parts.join('/'), numbersAt(at))
+  }
+
+  #create(work: () => void, path: string): void {
+    try {
+      work()
+    } catch (error) {
+      // It exists, or the folder is not writable, which holds for the box too.
+      if (['EEXIST', 'EACCES', 'EPERM', 'EROFS'].includes(errorCode(error) ?? '')) return
+      throw error
+    }
+    if (this.#owner !== undefined) lchownSync(path, this.#owner.uid, this.#owner.gid)
+  }
+
+  #open(parts: readonly string[]): OpenFolder | undefined {
+    try {
+      return openFolder(this.#workspace.itself, parts)
+    } catch {
+      return undefined // gone, or a link
+    }
+  }
+}
+
+const isPerWorktree = ({ section, key, value }: Setting): boolean =>
+  section === 'extensions' && key === 'worktreeconfig' && value !== 'false'
+
+/** Paths below the workspace. */
+function filesOf(
+  settings: readonly Setting[],
+  workspace: string,
+  git: readonly string[],
+  tree: readonly string[],
+): readonly (readonly string[])[] {
+  return settings.flatMap(({ section, key, value }) => {
+    const isHooks = section === 'core' && key === 'hookspath'
+    const isInclude = (section === 'include' || section.startsWith('includeif.')) && key === 'path'
+    if ((!isHooks && !isInclude) || value.startsWith('~') || value === '') return []
+    const parts = pathInWorkspace(value, workspace, isHooks ? tree : git)
+    if (parts === undefined || parts.length === 0 || parts[0] === '.git') return []
+    return [isHooks && parts.at(-1) === '_' ? parts.slice(0, -1) : parts] // husky's run the files beside them
+  })
 }
 
 function makeEmpty(path: string): void {

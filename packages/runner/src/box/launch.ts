@@ -181,7 +181,7 @@ function sandboxPlan(
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
   const folder = openSame(workspace, hostIdentity, host.clock.machineBootId)
   const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
-  const { mounts, numbers } = guardWorkspace(folder, workspace, owner)
+  const { mounts, numbers } = guardWorkspace(folder, workspace, owner, box.nested ?? (() => []))
   return { view: withGuards(view, workspace, mounts), user, network, cwd, environment, entry: { workspace, numbers } }
 }
 

@@ -6,6 +6,7 @@ import type { HomeFiles } from '../home/home-files.ts'
 import { BOX_HOME } from '../isolation/view.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
 import { isObject } from '../state/json.ts'
+import type { NestedIn } from './planted.ts'
 import { type FolderIdentity, readFolderIdentity } from './workspace-identity.ts'
 
 export type StoredBox = {
@@ -18,6 +19,8 @@ export type StoredBox = {
   readonly gid: number
   /** The words that put a sandbox into the shared network of the box, while it has one. Not stored. */
   join?: (() => readonly string[] | undefined) | undefined
+  /** Reads the indexes of its repositories. Not stored. */
+  nested?: NestedIn | undefined
   /** The names that the box may reach, without presets; only if its network is a list. */
   allowed?: readonly string[] | undefined
   /** The highest epoch seen; calls with a lower one are refused. */

@@ -92,3 +92,23 @@ export const guardLost = (names: readonly string[], problem: string | undefined)
   evidence: [...names],
   count: 1,
 })
+
+export const setAside = (names: readonly string[]): Diagnostic => ({
+  id: 'set_aside',
+  rank: 'hint',
+  message: `git on the host would have run commands because of ${names.join(', ')}; Breakfall renamed ${names.length === 1 ? 'it' : 'them'}, with ".set-aside" at the end`,
+  advice: 'delete what was set aside, or rename it back if you made it yourself',
+  retry: 'never',
+  evidence: [...names],
+  count: names.length,
+})
+
+export const mayRun = (names: readonly string[]): Diagnostic => ({
+  id: 'may_run',
+  rank: 'hint',
+  message: `${names.join(', ')} changed while this command ran: programs outside the box act on ${names.length === 1 ? 'it' : 'them'} by themselves`,
+  advice: 'tell the user, who should look before using them',
+  retry: 'never',
+  evidence: [...names],
+  count: names.length,
+})

@@ -96,10 +96,13 @@ export class Exec {
     return this.#status.status.sandboxPid
   }
 
-  /** Adds something to its end that the exec itself does not know. One of each kind. */
+  /** Adds something to its end that the exec itself does not know. One of each kind: the one that names the most. */
   note(diagnostic: Diagnostic): void {
-    if (this.isOver || this.#diagnostics.some(({ id }) => id === diagnostic.id)) return
-    this.#diagnostics.push(diagnostic)
+    const at = this.#diagnostics.findIndex(({ id }) => id === diagnostic.id)
+    const known = this.#diagnostics[at]
+    if (this.isOver || (known !== undefined && known.evidence.length >= diagnostic.evidence.length)) return
+    if (known === undefined) this.#diagnostics.push(diagnostic)
+    else this.#diagnostics[at] = diagnostic
     keepNote(this.folder, diagnostic)
   }
 
@@ -374,6 +377,7 @@ export class Exec {
   #finish(survivors: readonly number[]): void {
     const ending = this.#ending()
     if (ending === undefined) return
+    this.setup.onQuiet()
     const { end, isClean } = endOf(ending, {
       setup: this.setup,
       output: this.#output,

@@ -16,7 +16,7 @@ export function keepNote(folder: string, diagnostic: Diagnostic): void {
 export function readNotes(folder: string): readonly Diagnostic[] {
   const file = join(folder, EXEC_FILES.notes)
   if (!existsSync(file)) return []
-  return readFileSync(file, 'utf8')
+  const notes = readFileSync(file, 'utf8')
     .split('\n')
     .flatMap((line) => {
       try {
@@ -25,4 +25,5 @@ export function readNotes(folder: string): readonly Diagnostic[] {
         return [] // cut off by a crash
       }
     })
+  return [...new Map(notes.map((note) => [note.id, note])).values()] // a later one names more
 }

@@ -32,5 +32,7 @@ export type ExecSetup = {
   readonly groupOf: (keeper: string) => ExecGroup | undefined
   /** What its box was refused while it ran. */
   readonly denied: () => readonly Diagnostic[]
+  /** Nothing of it runs any more, and its end is about to be written: the last moment for a note. */
+  readonly onQuiet: () => void
   readonly onEnd: (end: ExecEnd) => void
 }

@@ -82,7 +82,15 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
 
   test('accepts no git hooks through the files API, at any depth', async (t) => {
     const [runner, project] = await onProject(t, { 'sub/.git': null })
-    for (const path of ['breakfall.toml', '.git', '.git/config', 'sub/.git/hooks/pre-commit', 'sub/.git/config'])
+    const settings = [
+      'config',
+      'config.worktree',
+      'commondir',
+      'hooks/pre-commit',
+      'modules/a/config',
+      'worktrees/a/gitdir',
+    ]
+    for (const path of ['breakfall.toml', '.git', '.git/config', ...settings.map((name) => `sub/.git/${name}`)])
       assert.equal((await runner.call('PUT', `boxes/b1/files/${path}`, 'x')).status, 403, path)
     assert.equal((await runner.call('PUT', 'boxes/b1/files/sub/.git/HEAD', 'x')).status, 201)
     assert.deepEqual(readdirSync(join(project, 'sub/.git')), ['HEAD'])

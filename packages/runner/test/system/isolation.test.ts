@@ -124,6 +124,20 @@ describe('limits', { skip: withoutRoot || withoutBwrap }, async () => {
       else for (const controller of ['memory', 'pids', 'cpu']) assert.ok(named.includes(controller), groups.join())
     })
   }
+
+  test('pids counts the command and everything it starts, and none of our processes', async (t) => {
+    const runner = await inProcess(t)
+    const { isolation } = await runner.box({ id: 'b1', limits: { pids: 12 } })
+    if (!isolation.pidsLimit) return t.skip('there is no control group for pids')
+    const { stdout } = await runner.run('b1', {
+      command: [
+        'perl',
+        '-e',
+        'my $n = 1; while (defined(my $pid = fork)) { if ($pid == 0) { sleep 60; exit } $n++ } print $n; kill 9, -getpgrp',
+      ],
+    })
+    assert.equal(stdout, '12')
+  })
 })
 
 describe('a host folder as workspace', { skip: withoutBwrap }, async () => {

@@ -1,0 +1,237 @@
+/**
+ * Finds what a command has put into a workspace that git on the host would act on by itself, and sets it aside: a `commondir`,
+ * by which git reads its configuration elsewhere, and commands in the settings or hooks of repositories that were not there
+ * before. `git status` in a repository runs those of each nested repository that its index lists.
+ *
+ * I1  Nothing is deleted and nothing is followed: what is set aside gets another name in the same folder.
+ * I2  A repository that was there before the commands is its owner's. It is guarded by mounts, and only checked for what it
+ *     did not have.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
+import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
+import { harmlessPart, nestedIn, pathInWorkspace, settingsIn } from './git-files.ts'
+
+export type PlantedCheck = {
+  /** Of the workspace. */
+  readonly path: string
+  /** Whether it was there before the commands: its path below the workspace, with device and inode. */
+  readonly isKnown: (name: string, numbers: string) => boolean
+  /** What git would read and was not there. */
+  readonly absent: readonly string[]
+  readonly owner: Owner | undefined
+  readonly nested: NestedIn
+}
+
+/** The paths that the index of a git folder lists as nested repositories. `name` is its path below the workspace. */
+export type NestedIn = (name: string, git: OpenFolder) => readonly string[]
+
+/** Returns the names of what was set aside. */
+export function setPlantedAside(workspace: OpenFolder, plan: PlantedCheck): readonly string[] {
+  const check = new Check(workspace, plan)
+  check.absent()
+  check.repository([], 0)
+  return check.found
+}
+
+/** What kind of thing a name is. */
+export function kindAt(path: string): 'missing' | 'file' | 'folder' | 'link' | 'other' {
+  const stat = lstatSync(path, { throwIfNoEntry: false })
+  if (stat === undefined) return 'missing'
+  return stat.isFile() ? 'file' : stat.isDirectory() ? 'folder' : stat.isSymbolicLink() ? 'link' : 'other'
+}
+
+export function numbersAt(path: string): string {
+  const { dev, ino } = lstatSync(path, { bigint: true })
+  return `${dev}:${ino}`
+}
+
+/** The start of a regular file, without following a link; undefined if there is none. */
+export function readRegular(path: string, bytesMax = TEXT_BYTES_MAX): Buffer | undefined {
+  let fd: number
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
+  } catch {
+    return undefined // missing, a link, or not readable for us
+  }
+  try {
+    const stat = fstatSync(fd)
+    return stat.isFile() && stat.size <= bytesMax ? readFileSync(fd) : undefined
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** The nested repositories of indexes, read again only when an index has changed. */
+export class GitIndexes {
+  readonly #seen = new Map<string, { readonly stamp: string; readonly nested: readonly string[] }>()
+
+  /** `name` is that of the git folder, below the workspace. */
+  nested(name: string, git: OpenFolder): readonly string[] {
+    const stat = lstatSync(git.at('index'), { throwIfNoEntry: false, bigint: true })
+    if (stat?.isFile() !== true) return []
+    const stamp = `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`
+    const seen = this.#seen.get(name)
+    if (seen?.stamp === stamp) return seen.nested
+    const nested = read(git)
+    if (this.#seen.size >= NESTED_MAX) this.#seen.clear()
+    this.#seen.set(name, { stamp, nested })
+    return nested
+  }
+}
+
+// ---- details, in the order they are used above ----
+
+const TEXT_BYTES_MAX = 256 * 1024
+const INDEX_BYTES_MAX = 256 * 1024 * 1024
+const NESTED_MAX = 1_000
+const DEPTH_MAX = 8
+const SUFFIX = '.set-aside'
+
+function read(git: OpenFolder): readonly string[] {
+  const index = readRegular(git.at('index'), INDEX_BYTES_MAX)
+  if (index === undefined) return []
+  const config = settingsIn(readRegular(git.at('config'))?.toString('utf8') ?? '')
+  const isLong = config.some(
+    ({ section, key, value }) => section === 'extensions' && key === 'objectformat' && value === 'sha256',
+  )
+  return nestedIn(index, isLong ? 32 : 20, (name) => readRegular(git.at(name), INDEX_BYTES_MAX))
+}
+
+class Check {
+  readonly #workspace: OpenFolder
+  readonly #plan: PlantedCheck
+  readonly #done = new Set<string>()
+  readonly found: string[] = []
+
+  constructor(workspace: OpenFolder, plan: PlantedCheck) {
+    this.#workspace = workspace
+    this.#plan = plan
+  }
+
+  absent(): void {
+    for (const name of this.#plan.absent) {
+      const parts = name.split('/')
+      using folder = this.#open(parts.slice(0, -1))
+      const last = parts.at(-1) ?? ''
+      if (folder !== undefined && kindAt(folder.at(last)) !== 'missing')
+        this.#setAside(folder, parts.slice(0, -1), last)
+    }
+  }
+
+  /** The repository whose working tree is the folder `at`, and those that its index lists. */
+  repository(at: readonly string[], depth: number): void {
+    if (depth > DEPTH_MAX || this.#done.size > NESTED_MAX) return
+    using folder = this.#open(at)
+    if (folder === undefined) return
+    const name = [...at, '.git']
+    const kind = kindAt(folder.at('.git'))
+    if (kind === 'folder') this.#gitFolder(name, depth, at)
+    else if (kind === 'file') this.#gitFile(folder, at, depth)
+    else if (kind === 'link' && !this.#isKnown(name, folder.at('.git'))) this.#setAside(folder, at, '.git')
+    else if (kind === 'missing' && at.length === 0 && isBare(folder)) this.#gitFolder([], depth, undefined)
+  }
+
+  #gitFile(folder: OpenFolder, at: readonly string[], depth: number): void {
+    const text = readRegular(folder.at('.git'))?.toString('utf8') ?? ''
+    const target = pathInWorkspace(text, this.#plan.path, at)
+    using opened = target && this.#open(target)
+    if (target !== undefined && opened !== undefined) this.#gitFolder(target, depth, at)
+    else if (!this.#isKnown([...at, '.git'], folder.at('.git'))) this.#setAside(folder, at, '.git') // to a folder elsewhere, or by way of a link
+  }
+
+  /** `tree`: its working tree; undefined for a bare one. */
+  #gitFolder(name: readonly string[], depth: number, tree: readonly string[] | undefined): void {
+    if (this.#done.has(name.join('/'))) return
+    this.#done.add(name.join('/'))
+    using git = this.#open(name)
+    if (git === undefined) return
+    const isWorktree = name.at(-2) === 'worktrees'
+    if (kindAt(git.at('commondir')) !== 'missing' && !this.#isKnown([...name, 'commondir'], git.at('commondir')))
+      if (!isWorktree || readRegular(git.at('commondir'))?.toString('utf8').trim() !== '../..')
+        this.#setAside(git, name, 'commondir')
+    if (!this.#isKnown(name, git.itself)) this.#strip(git, name)
+    if (!this.#isKnown([...name, 'config.worktree'], git.at('config.worktree')))
+      this.#stripConfig(git, name, 'config.worktree')
+    for (const worktree of foldersIn(git, 'worktrees'))
+      this.#gitFolder([...name, 'worktrees', worktree], depth, undefined)
+    if (tree === undefined) return
+    for (const nested of this.#plan.nested(name.join('/'), git)) {
+      const parts = nested.split('/')
+      if (parts.some((part) => part === '' || part === '.' || part === '..' || part === '.git')) continue // git refuses these
+      this.repository([...tree, ...parts], depth + 1)
+    }
+  }
+
+  #strip(git: OpenFolder, name: readonly string[]): void {
+    this.#stripConfig(git, name, 'config')
+    const hooks = kindAt(git.at('hooks'))
+    const isSet =
+      hooks === 'folder' ? readdirSync(git.at('hooks')).some((hook) => !hook.endsWith('.sample')) : hooks !== 'missing'
+    if (isSet) this.#setAside(git, name, 'hooks')
+  }
+
+  /** What is harmless stays. */
+  #stripConfig(git: OpenFolder, name: readonly string[], file: string): void {
+    if (kindAt(git.at(file)) === 'missing') return
+    const text = readRegular(git.at(file))?.toString('utf8')
+    const { text: harmless, removed } = text === undefined ? { text: '', removed: ['all of it'] } : harmlessPart(text)
+    if (removed.length === 0) return
+    const made = git.at(`${file}${SUFFIX}-${randomUUID()}`)
+    const fd = openSync(made, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o644)
+    try {
+      writeFileSync(fd, harmless)
+      if (this.#plan.owner !== undefined) fchownSync(fd, this.#plan.owner.uid, this.#plan.owner.gid)
+    } finally {
+      closeSync(fd)
+    }
+    this.#setAside(git, name, file)
+    renameSync(made, git.at(file))
+  }
+
+  /** I1. Nothing is removed: a command could put a link where a folder was. */
+  #setAside(folder: OpenFolder, at: readonly string[], name: string): void {
+    const usual = `${name}${SUFFIX}`
+    const aside = kindAt(folder.at(usual)) === 'missing' ? usual : `${usual}-${randomUUID()}`
+    renameSync(folder.at(name), folder.at(aside))
+    this.found.push([...at, name].join('/'))
+  }
+
+  #isKnown(name: readonly string[], at: string): boolean {
+    try {
+      return this.#plan.isKnown(name.join('/'), numbersAt(at))
+    } catch {
+      return true // it is gone
+    }
+  }
+
+  /** Undefined if it is no folder, or a link is on the way. */
+  #open(parts: readonly string[]): OpenFolder | undefined {
+    try {
+      return openFolder(this.#workspace.itself, parts)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+export const isBare = (folder: OpenFolder): boolean =>
+  kindAt(folder.at('HEAD')) !== 'missing' && ['objects', 'refs'].every((name) => kindAt(folder.at(name)) === 'folder')
+
+export function foldersIn(folder: OpenFolder, name: string): readonly string[] {
+  if (kindAt(folder.at(name)) !== 'folder') return []
+  return readdirSync(folder.at(name), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+}

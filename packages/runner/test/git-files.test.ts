@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { tempFolder } from '../../../test/kit/folder.ts'
+import { harmlessPart, nestedIn, pathInWorkspace } from '../src/box/git-files.ts'
+import { findProgram } from '../src/isolation/find-program.ts'
+
+const skip = findProgram('git', '/usr/bin:/bin') === null && 'git is not installed'
+
+describe('the nested repositories of an index', { skip }, () => {
+  for (const [what, args, hashBytes] of [
+    ['version 2', [], 20],
+    ['version 4', ['update-index', '--index-version', '4'], 20],
+    ['a split index', ['update-index', '--split-index'], 20],
+    ['long hashes', [], 32],
+  ] as const)
+    test(`are read from ${what}`, (t) => {
+      const folder = tempFolder(t)
+      const git = (...words: readonly string[]): void =>
+        void execFileSync('git', ['-C', folder, ...words], { env: { PATH: process.env['PATH'], HOME: '/nonexistent' } })
+      git('init', '-q', `--object-format=${hashBytes === 20 ? 'sha1' : 'sha256'}`)
+      for (const name of ['a.txt', 'b.txt', 'längerer Name.txt']) writeFileSync(join(folder, name), name)
+      git('add', '-A')
+      const oid = 'a'.repeat(hashBytes * 2)
+      for (const path of ['b/in', 'bé']) git('update-index', '--add', '--cacheinfo', `160000,${oid},${path}`)
+      git('update-index', '--add', '--cacheinfo', `100644,${oid},later`)
+      if (args.length > 0) git(...args)
+      const read = (name: string): Buffer => readFileSync(join(folder, '.git', name))
+      const found = nestedIn(read('index'), hashBytes, read)
+      for (const path of ['b/in', 'bé']) assert.ok(found.includes(path), found.join())
+      if (what !== 'a split index') assert.equal(found.length, 2)
+    })
+
+  test('are none for what is no index, and for one that is cut off', () => {
+    assert.deepEqual(
+      nestedIn(Buffer.from('no index'), 20, () => undefined),
+      [],
+    )
+    const cut = Buffer.concat([Buffer.from('DIRC'), Buffer.from([0, 0, 0, 2, 0, 0, 0, 9, 1, 2, 3])])
+    assert.deepEqual(
+      nestedIn(cut, 20, () => undefined),
+      [],
+    )
+  })
+})
+
+test('what git clone and git init write is harmless', () => {
+  const text =
+    '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote "origin"]\n\turl = https://example.org/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n; a comment\n[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n'
+  assert.deepEqual(harmlessPart(text).removed, [])
+})
+
+test('of a configuration only harmless settings stay, however the others are written', () => {
+  for (const [text, removed] of [
+    ['[core]\n\tfsmonitor = evil', 'core.fsmonitor'],
+    ['[CORE]\n\tFsMonitor = evil', 'core.fsmonitor'],
+    ['[core] fsmonitor = evil', 'an unusual line'],
+    ['[core]\n\tbare = false \\\n\tfsmonitor = evil', 'an unusual line'],
+    ['[include]\n\tpath = evil', 'include.path'],
+    ['[filter "x"]\n\tclean = evil', 'filter.x.clean'],
+    ['[remote "x"]\n\turl = ext::sh -c evil', 'remote.x.url'],
+    ['[remote "x"]\n\tuploadpack = evil', 'remote.x.uploadpack'],
+    ['[submodule "x"]\n\tupdate = !evil', 'submodule.x.update'],
+    ['[alias]\n\tst = !evil', 'alias.st'],
+  ] as const) {
+    const part = harmlessPart(`[user]\n\tname = a\n${text}\n`)
+    assert.ok(part.removed.includes(removed), `${text}: ${part.removed.join()}`)
+    assert.ok(!part.text.includes('evil'), part.text)
+    assert.deepEqual(harmlessPart(part.text).removed, [])
+  }
+})
+
+test('a path of git is followed in the workspace only', () => {
+  assert.deepEqual(pathInWorkspace('gitdir: ../.git/modules/a\n', '/w/p', ['sub']), ['.git', 'modules', 'a'])
+  assert.deepEqual(pathInWorkspace('gitdir: /w/p/x', '/w/p', ['sub']), ['x'])
+  for (const text of ['gitdir: /w/other', '../../..', '/w/pp/x'])
+    assert.equal(pathInWorkspace(text, '/w/p', ['sub']), undefined)
+})
