@@ -18,7 +18,7 @@ import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
-import { isServed, type ModelRoute, modelRoute } from './paths.ts'
+import { ambiguityIn, isServed, type ModelRoute, modelRoute } from './paths.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
@@ -166,6 +166,12 @@ class RunningGateway {
           advice: "Set your agent's base URL to this address with /v1 at the end.",
         },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
+      })
+    const ambiguity = ambiguityIn(call.path)
+    if (ambiguity !== undefined)
+      throw new Fault('invalid_request', {
+        facts: { name: `the path has ${ambiguity}` },
+        errorRaw: `path ${call.path.slice(0, 200)}`,
       })
     const { bodyBytesMax, bodySilenceMs, requestMs } = this.#settings.limits
     const isPost = call.method === 'POST'

@@ -1,7 +1,7 @@
 /** The gateway's options. Resolved once, at the start; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
 import { type Hold, HOLDS, isProfileName, type ProfileName } from '@breakfall/model'
-import { isSameHost, resolvePolicy } from '@breakfall/model/internal'
+import { isSameOrigin, resolvePolicy } from '@breakfall/model/internal'
 import type { PolicyInput } from '@breakfall/wire'
 import { systemNow } from './clock.ts'
 import { type GatewayLog, stderrLogger } from './log.ts'
@@ -14,7 +14,7 @@ export type Upstream = {
   readonly model?: string | undefined
   /** Override the client's headers, for example with this upstream's own key. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Whether this upstream gets the client's key. Default: only if its host is that of the first upstream. */
+  /** Whether this upstream gets the client's key. Default: only if scheme, host and port are those of the first upstream. */
   readonly passKey?: boolean | undefined
 }
 
@@ -80,7 +80,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
   if (!LOOPBACK.has(host) && (token === undefined || token === ''))
     throw wrong('token', `a token, because other machines can reach ${host}`, 'none')
   return {
-    upstreams: upstreams.map((one) => ({ ...one, passKey: one.passKey ?? isSameHost(one.url, first.url) })),
+    upstreams: upstreams.map((one) => ({ ...one, passKey: one.passKey ?? isSameOrigin(one.url, first.url) })),
     port: options.port ?? 0,
     host,
     hold,

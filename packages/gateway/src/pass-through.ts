@@ -7,8 +7,8 @@
  */
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
-import { classify, Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
-import { clientHeaders, payload, upstreamHeaders, withoutVersion } from '@breakfall/model/internal'
+import { classify, type Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
+import { clientHeaders, payload, upstreamHeaders, upstreamSearch, withoutVersion } from '@breakfall/model/internal'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
@@ -87,7 +87,7 @@ export class PassThrough {
     const encoding = call.req.headers['accept-encoding']
     const headers = upstreamHeaders(headersOf(call.req), {
       headers: upstream.headers,
-      withoutKeys: upstream.passKey === false,
+      ...keyRule(upstream),
     })
     // The gateway does not read the body, so the client's own encoding applies.
     if (typeof encoding === 'string') headers['accept-encoding'] = encoding
@@ -102,27 +102,18 @@ export class PassThrough {
 
 // ---- details ----
 
-/** The same path under the upstream's base URL, never outside it. */
+/** The same path under the upstream's base URL. */
 function urlFor(call: Call, upstream: Upstream): URL {
-  if (leavesBase(call.path)) throw new Fault('not_found', { facts: { name: 'route outside /v1 and /v1beta' } })
   const isOther = !/^\/v1(?:\/|$)/.test(call.path) // Gemini's paths bring their own version
   const url = new URL(isOther ? withoutVersion(upstream.url) : upstream.url)
   const base = url.pathname.replace(/\/+$/, '')
   url.pathname = base + (isOther ? call.path : call.path.slice('/v1'.length))
-  if (url.pathname !== base && !url.pathname.startsWith(`${base}/`))
-    throw new Fault('not_found', { facts: { name: 'route outside /v1 and /v1beta' } })
-  if (call.search !== '') url.search = url.search === '' ? call.search : `${url.search}&${call.search.slice(1)}`
+  const search = upstreamSearch(call.search, keyRule(upstream))
+  if (search !== '') url.search = url.search === '' ? search : `${url.search}&${search.slice(1)}`
   return url
 }
 
-/** `..%2f` is one segment here, and two to a server that decodes first. */
-function leavesBase(path: string): boolean {
-  try {
-    return decodeURIComponent(path).split(/[/\\]/).includes('..')
-  } catch {
-    return false // not a valid escape: passed through unchanged
-  }
-}
+const keyRule = ({ passKey }: Upstream): { readonly withoutKeys: boolean } => ({ withoutKeys: passKey === false })
 
 async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckMs: number): Promise<number> {
   const { res, requestId } = call

@@ -27,6 +27,22 @@ export function modelRoute(path: string): ModelRoute | undefined {
 /** Whether the gateway serves this path at all. */
 export const isServed = (path: string): boolean => path === '/v1' || /^\/v1(?:beta|alpha)?\//.test(path)
 
+/**
+ * What is wrong with a path that servers read in different ways: a server that decodes it once more, or drops what follows a semicolon,
+ * would find a route that the gateway never saw. Undefined if every server reads the same.
+ */
+export function ambiguityIn(path: string): string | undefined {
+  for (const segment of path.split('/')) {
+    const plain = decoded(segment)
+    if (plain === undefined) return 'an invalid percent escape'
+    if (/[\\;]/.test(plain)) return 'a backslash or a semicolon'
+    if (/%[0-9a-f]{2}/i.test(plain)) return 'a percent escape that is escaped itself'
+    if (/[\p{Cc}]/u.test(plain)) return 'a control character'
+    if (plain.split('/').some((part) => part === '.' || part === '..')) return 'a dot segment'
+  }
+  return undefined
+}
+
 /** The API whose error shape a client at this path understands. */
 export function errorApi(path: string): RelayApiName {
   if (/^\/v1(?:beta|alpha)\//.test(path)) return 'gemini'
@@ -34,6 +50,14 @@ export function errorApi(path: string): RelayApiName {
 }
 
 // ---- details ----
+
+function decoded(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return undefined
+  }
+}
 
 const HEALED: Readonly<Record<string, ModelRoute>> = {
   '/v1/chat/completions': { api: 'openai-chat' },

@@ -143,16 +143,36 @@ test('a WebSocket upgrade on any path is 426 at once, in JSON, and never reaches
   assert.equal(model.requests.length, 0)
 })
 
-test('a path that climbs out of the upstream’s base is 404', async (t) => {
+test('a path that servers read in different ways is 400 and never forwarded, on healed and other routes', async (t) => {
   const { gateway, model } = await stand(t, [json(200, {})])
-  for (const path of ['/v1/../admin', '/v1/%2e%2e/admin', '/v1/x/../../v1evil']) {
+  for (const path of [
+    '/v1/../admin',
+    '/v1/%2e%2e/admin',
+    '/v1/x/../../v1evil',
+    '/v1/..%2f..%2fadmin',
+    '/v1/%ff/..%2f..%2fadmin',
+    '/v1/models/%',
+    '/v1/%252e%252e/admin',
+    '/v1/..;/admin',
+    '/v1/models;a=b',
+    '/v1/models%3b/x',
+    '/v1/..\\admin',
+    '/v1/..%5cadmin',
+    '/v1/models%00',
+    '/v1/./models',
+    '/v1beta/models/..%2f..%2fx:generateContent',
+    '/v1beta/models/%ff:streamGenerateContent',
+  ]) {
     const socket = connect(gateway.port, '127.0.0.1')
-    socket.write(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`)
+    const method = path.includes('Content') ? 'POST' : 'GET'
+    socket.write(`${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n`)
     const [data] = (await once(socket, 'data')) as [Buffer]
     socket.destroy()
-    assert.match(data.toString(), /^HTTP\/1\.1 404/, path)
+    assert.match(data.toString(), /^HTTP\/1\.1 400 [^]*the path has a/, path)
   }
   assert.equal(model.requests.length, 0)
+  await (await fetch(`${gateway.url}/models/org%2Fmodel-1:free?x=%2e%2e%ff`)).text()
+  assert.equal(model.requests[0]?.path, '/v1/models/org%2Fmodel-1:free?x=%2e%2e%ff')
 })
 
 // ---- what failed ----
@@ -207,27 +227,43 @@ test('when the first upstream has failed, the next is asked with its own key and
   assert.equal(dead.requests.length, 3, 'an unhealthy upstream is not asked while the other answers')
 })
 
-test('the client’s key does not go to an upstream on another host, unless passKey is set', async (t) => {
-  const first = await startModelServer([json(500, {})])
-  const other = await startModelServer([answer('other')])
-  t.after(() => Promise.all([first.close(), other.close()]))
-  const otherUrl = other.url.replace('127.0.0.1', 'localhost')
-  for (const [passKey, seen] of [
-    [undefined, undefined],
-    [true, 'Bearer mine'],
-  ] as const) {
-    const gateway = await startGateway({
-      upstream: [first.url, { url: otherUrl, passKey }],
-      logger: false,
-      policy: { attemptsMax: 1 },
-      limits: { closeMs: 50 },
-    })
-    t.after(() => gateway.close())
-    await (await post(`${gateway.url}/chat/completions`, CHAT, { headers: { authorization: 'Bearer mine' } })).text()
-    assert.equal(other.requests.at(-1)?.headers['authorization'], seen)
-  }
-  assert.equal(first.requests[0]?.headers['authorization'], 'Bearer mine')
-})
+const KEYS = [
+  ...['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'cookie', 'cf-aig-authorization', 'helicone-auth'],
+  ...['x-portkey-api-key', 'x-litellm-api-key', 'x-auth-token', 'ocp-apim-subscription-key', 'x-amz-security-token'],
+]
+
+for (const [where, method, path] of [
+  ['a healed stream', 'POST', '/v1/chat/completions?key=SECRET&token=SECRET'],
+  ['Gemini’s streams', 'POST', '/v1beta/models/m:streamGenerateContent?alt=sse&key=SECRET'],
+  ['a passed-through read', 'GET', '/v1beta/models?key=SECRET&pageSize=5'],
+  ['a passed-through call', 'POST', '/v1beta/models/m:countTokens?key=SECRET'],
+] as const) {
+  test(`no credential of the client goes to an upstream on another origin, unless passKey is set: ${where}`, async (t) => {
+    const other = await startModelServer([answer('other')])
+    t.after(() => other.close())
+    const sent = { ...Object.fromEntries(KEYS.map((name) => [name, 'SECRET'])), 'anthropic-version': '2023-06-01' }
+    const got = []
+    for (const passKey of [undefined, true]) {
+      const gateway = await startGateway({
+        upstream: ['http://127.0.0.1:1/v1', { url: other.url.replace('127.0.0.1', 'localhost'), passKey }],
+        logger: false,
+        policy: { attemptsMax: 2, patienceMs: 0, backoffMs: 1 },
+        limits: { closeMs: 50 },
+      })
+      t.after(() => gateway.close())
+      const body = method === 'POST' ? { body: JSON.stringify(CHAT) } : {}
+      await (await fetch(new URL(path, gateway.url), { method, headers: sent, ...body })).text()
+      const { path: asked = '', headers = {} } = other.requests.at(-1) ?? {}
+      assert.equal(headers['anthropic-version'], '2023-06-01')
+      assert.match(asked, /countTokens|chat|alt=sse|pageSize=5/)
+      got.push([asked.includes('SECRET'), KEYS.filter((name) => name in headers).length])
+    }
+    assert.deepEqual(got, [
+      [false, 0],
+      [true, KEYS.length],
+    ])
+  })
+}
 
 // ---- disconnects, slow clients, limits ----
 
@@ -300,6 +336,21 @@ test('a foreign Host or Origin is refused, and so is a request without the token
   const [data] = (await once(socket, 'data')) as [Buffer]
   socket.destroy()
   assert.match(data.toString(), /^HTTP\/1\.1 403/)
+})
+
+test('what another site’s page sends is refused also without an Origin, and so are methods that no model API has', async (t) => {
+  const { gateway, model } = await stand(t, [json(200, {})])
+  const asked = async (method: string, headers: string): Promise<string> => {
+    const socket = connect(gateway.port, '127.0.0.1')
+    socket.write(`${method} /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n${headers}\r\n`)
+    return Buffer.concat((await socket.toArray()) as Buffer[]).toString()
+  }
+  for (const site of ['cross-site', 'same-site', 'cross-site\r\nsec-fetch-mode: navigate\r\nsec-fetch-dest: document'])
+    assert.match(await asked('GET', `sec-fetch-site: ${site}\r\n`), /^HTTP\/1\.1 403 /)
+  for (const method of ['TRACE', 'PURGE', 'CONNECT', 'PROPFIND'])
+    assert.match(await asked(method, ''), /^HTTP\/1\.1 405 [^]*"code":"method_not_allowed"/)
+  assert.equal(model.requests.length, 0)
+  assert.match(await asked('GET', 'sec-fetch-site: none\r\n'), /^HTTP\/1\.1 200 /)
 })
 
 test('the token does not reach the upstream', async (t) => {

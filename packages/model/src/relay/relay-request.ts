@@ -12,9 +12,8 @@ import { joinUrl, requiredOf } from '../target.ts'
 /** The body is the client's own bytes unless another model or a continuation is asked for. */
 export function upstreamRequest(request: RelayRequest, target: RelayTarget, prefill: string): AttemptRequest {
   const url = urlOf(request, target)
-  const search = target.withoutKeys === true ? withoutKey(request.search) : request.search
   return {
-    url: search === '' ? url : url + (url.includes('?') ? `&${search.slice(1)}` : search),
+    url: withSearch(url, upstreamSearch(request.search, target)),
     headers: upstreamHeaders(request.headers, target),
     body: bodyFor(request, target, prefill),
   }
@@ -41,24 +40,73 @@ const NOT_FORWARDED = new Set([
   'accept-encoding',
 ])
 
-/** Where clients put their keys. */
-const KEYS = new Set(['authorization', 'x-api-key', 'api-key', 'x-goog-api-key', 'cookie'])
+/**
+ * All that another host gets. Clients put keys into headers of any name (`x-api-key`, `helicone-auth`, `x-portkey-api-key`, cookies, …), so
+ * what is not known to be harmless is left out.
+ */
+const WITHOUT_KEYS: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-language',
+  'anthropic-beta',
+  'anthropic-version',
+  'content-encoding',
+  'content-type',
+  'idempotency-key',
+  'openai-beta',
+  'traceparent',
+  'tracestate',
+  'user-agent',
+  'x-client-request-id',
+  'x-request-id',
+])
+const SDK_FACTS = 'x-stainless-' // version, language, timeout of the SDKs of OpenAI and Anthropic
+
+/** And of the query. Gemini's clients send their key there. */
+const QUERY_WITHOUT_KEYS: ReadonlySet<string> = new Set([
+  'after',
+  'after_id',
+  'alt',
+  'api-version',
+  'before',
+  'before_id',
+  'beta',
+  'include',
+  'include[]',
+  'limit',
+  'order',
+  'pageSize',
+  'pageToken',
+  'starting_after',
+  'stream',
+])
+
+type KeyRule = Pick<RelayTarget, 'withoutKeys'>
+
+const isForAnyHost = (name: string): boolean => WITHOUT_KEYS.has(name) || name.startsWith(SDK_FACTS)
 
 export function upstreamHeaders(
   headers: Readonly<Record<string, string>>,
-  target: Pick<RelayTarget, 'headers' | 'withoutKeys'>,
+  target: Pick<RelayTarget, 'headers'> & KeyRule,
 ): Record<string, string> {
   const out: Record<string, string> = {}
   // Headers that a client names in `connection` are about that connection, too.
   const named = new Set((headers['connection'] ?? '').toLowerCase().split(/[\s,]+/))
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
-    if (!NOT_FORWARDED.has(lower) && !named.has(lower) && !(target.withoutKeys === true && KEYS.has(lower)))
-      out[lower] = value
+    if (NOT_FORWARDED.has(lower) || named.has(lower)) continue
+    if (target.withoutKeys !== true || isForAnyHost(lower)) out[lower] = value
   }
   for (const [name, value] of Object.entries(target.headers ?? {})) out[name.toLowerCase()] = value
   out['accept-encoding'] = 'identity' // a compressed answer could not be read and healed
   return out
+}
+
+/** The client's query, with its question mark, or nothing. */
+export function upstreamSearch(search: string, { withoutKeys }: KeyRule): string {
+  if (withoutKeys !== true || search === '') return search
+  const query = new URLSearchParams(search)
+  for (const name of [...query.keys()]) if (!QUERY_WITHOUT_KEYS.has(name)) query.delete(name)
+  return query.size === 0 ? '' : `?${query.toString()}`
 }
 
 const NOT_RETURNED = new Set([
@@ -89,9 +137,9 @@ export function modelOf(request: RelayRequest, target: RelayTarget): string {
   return target.model ?? inPath ?? (typeof model === 'string' ? model : '')
 }
 
-/** A key for one host is not sent to another. */
-export function isSameHost(url: string, other: string): boolean {
-  return URL.canParse(url) && URL.canParse(other) && new URL(url).hostname === new URL(other).hostname
+/** A key for one origin is not sent to another: neither to another host or port, nor unencrypted to the same one. */
+export function isSameOrigin(url: string, other: string): boolean {
+  return URL.canParse(url) && URL.canParse(other) && new URL(url).origin === new URL(other).origin
 }
 
 export function profileOf(target: RelayTarget): ChosenProfile {
@@ -130,13 +178,8 @@ function urlOf({ api, path }: RelayRequest, { baseUrl, model }: RelayTarget): st
   return joinUrl(withoutVersion(baseUrl), asked)
 }
 
-/** Gemini's clients may send their key in the query. */
-function withoutKey(search: string): string {
-  const query = new URLSearchParams(search)
-  if (!query.has('key')) return search
-  query.delete('key')
-  return query.size === 0 ? '' : `?${query.toString()}`
-}
+const withSearch = (url: string, search: string): string =>
+  search === '' ? url : url + (url.includes('?') ? `&${search.slice(1)}` : search)
 
 function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): readonly Buffer[] {
   const { api, body, path } = request

@@ -11,7 +11,7 @@ import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay
 import { relayAnswer } from './relay-answer.ts'
 import { receiveBody } from './request-body.ts'
 import { unboundedShare } from '../memory-budget.ts'
-import { isSameHost } from './relay-request.ts'
+import { isSameOrigin } from './relay-request.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
 
 export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory'> & {
@@ -40,8 +40,8 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
     }
     signal?.addEventListener('abort', onAbort) // I1
     const fallback = (options.fallback ?? []).map((place) => ({
-      withoutKeys: !isSameHost(place.baseUrl, target.baseUrl),
       ...place,
+      withoutKeys: place.withoutKeys ?? !isSameOrigin(place.baseUrl, target.baseUrl),
     }))
     void relayAnswer(request, [{ ...target, profile: options.profile }, ...fallback], sink, {
       ...options,
