@@ -104,9 +104,8 @@ export function upstreamHeaders(
 /** The client's query, with its question mark, or nothing. */
 export function upstreamSearch(search: string, { withoutKeys }: KeyRule): string {
   if (withoutKeys !== true || search === '') return search
-  const query = new URLSearchParams(search)
-  for (const name of [...query.keys()]) if (!QUERY_WITHOUT_KEYS.has(name)) query.delete(name)
-  return query.size === 0 ? '' : `?${query.toString()}`
+  const kept = [...new URLSearchParams(search)].filter(([name]) => QUERY_WITHOUT_KEYS.has(name))
+  return kept.length === 0 ? '' : `?${new URLSearchParams(kept).toString()}`
 }
 
 const NOT_RETURNED = new Set([
