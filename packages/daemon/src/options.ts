@@ -13,6 +13,7 @@ import type {
   ProviderView,
   WatchChange,
 } from '@breakfall/wire'
+import type { ModelFacts } from '@breakfall/wire/internal'
 
 /** Faults go to a proxy that is not ours, and this process may be their target: whoever started it does the rest. */
 export type ChaosPort = {
@@ -23,20 +24,13 @@ export type ChaosPort = {
 }
 
 /** A model server, and what is known about its models. */
-export type ProviderConfig = {
+export type ProviderConfig = ModelFacts & {
   readonly baseUrl: string
   readonly api?: ApiName | undefined
   readonly apiKey?: string | undefined
   /** The variable that holds the key, for messages to name. */
   readonly apiKeyVariable?: string | undefined
   readonly profile?: ProfileName | undefined
-  /** The size of its models' context window, if it is known. */
-  readonly contextTokens?: number | undefined
-  /** Prices for a million tokens, if they are known. */
-  readonly priceIn?: number | undefined
-  readonly priceOut?: number | undefined
-  /** Responses only: ask for answers in the background. */
-  readonly background?: boolean | undefined
   /** A model server to run instead of calling `baseUrl`. Each start replaces `{port}` in the command with a free port. */
   readonly serve?: ServeConfig | undefined
   /** True: it is known by its address, because a variable or a flag set it. Otherwise it is known by its name. */

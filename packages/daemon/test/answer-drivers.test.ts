@@ -76,6 +76,7 @@ function play(driver: Driver, list: readonly Failed[], offer: Offer): Rung[] {
       canReplay: true,
       fallbacks: Math.max(0, offer.fallbacks - driver.state.target),
       canCompact: true,
+      canTell: false,
       deadlineAt: null,
       dice,
     }
@@ -138,7 +139,7 @@ class JournalDriver implements Driver {
     this.append(...discardDrafts(this.#turn, rung.discards, rung.fault))
     if (rung.action === 'stop') return
     if (rung.action !== 'park')
-      return this.append(retryDraft(this.#turn, rung, undefined, undefined, { overflow: compactedBy(rung) }))
+      return this.append(retryDraft(this.#turn, rung, undefined, { overflow: compactedBy(rung) }))
     this.append({ type: 'parked', turnId: 't1', fault: rung.fault, resumeAt: null })
     this.append({ type: 'resumed', turnId: 't1', because: 'person' })
   }

@@ -223,6 +223,37 @@ test('a turn without steps left asks for more, and a passed deadline ends it', (
   assert.ok(late.do === 'fail' && late.why === 'deadline')
 })
 
+test('a model reads of its cut call that it was not run, in every later request and after a restart', () => {
+  const cut = new Fault('tool_call_truncated', { reason: 'output_limit' }).report
+  const told = { tool: 'write', text: 'Not run: it was cut.' }
+  const state = fold(start, step, retry('retry', 0, { fault: cut, told }))
+  const callId = 'cut000003'
+  assert.deepEqual(toMessages(state.entries, 'sys').slice(2), [
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: callId, type: 'function', function: { name: 'write', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: callId, content: 'Not run: it was cut.' },
+  ])
+  assert.equal(state.turn?.answer.cuts, 1)
+  assert.deepEqual(asked(state), { do: 'answer', step: 1, attempt: 2 })
+  const later = fold(start, step, retry('retry', 0, { fault: cut, told }), call('a'), result('a'), { ...step, step: 2 })
+  assert.equal(later.turn?.answer.cuts, 0)
+  assert.equal(toMessages(later.entries, 'sys').length, 6)
+})
+
+test('a finished turn shows why the model stopped, if not because it was done, and whether that is proven', () => {
+  const ended: TestDraftOf<'turn-end'> = { type: 'turn-end', text: 'ok', usage: NO_USAGE, steps: 1, faultsSurvived: 0 }
+  const shown = (end: TestDraftOf<'turn-end'>) => {
+    const { finish, unproven } = turnView(fold(start, step, end), 's', 't1', null) ?? {}
+    return { finish, unproven }
+  }
+  assert.deepEqual(shown({ ...ended, finish: 'length' }), { finish: 'length', unproven: undefined })
+  assert.deepEqual(shown({ ...ended, unproven: true }), { finish: undefined, unproven: true })
+  assert.deepEqual(shown(ended), { finish: undefined, unproven: undefined })
+})
+
 test('the queue starts one after another, and a queued turn that is cancelled never starts', () => {
   const queued = (turnId: string): TestDraft => ({ type: 'turn-queued', turnId, prompt: turnId })
   const ended: TestDraft = { type: 'turn-end', text: 'ok', usage: NO_USAGE, steps: 1, faultsSurvived: 0 }

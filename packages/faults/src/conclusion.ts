@@ -38,6 +38,7 @@ const STOPPED: Partial<Readonly<Record<Reason, string>>> = {
   deadline_passed: 'the next attempt would come after the deadline',
   compactions_spent: 'this turn was shortened as often as its compactionsMax allows',
   cannot_compact: 'nothing is left to shorten: the prompts and the newest step stay whole',
+  cuts_spent: 'the model wrote too much at once again and again, although Breakfall said so',
   parking_off: 'parking is off',
   parks_spent: 'the turn was parked as often as allowed',
   park_time_spent: 'the turn was parked for as long as allowed',

@@ -10,6 +10,7 @@
  */
 import { backoffMs, freeBackoffMs } from './backoff.ts'
 import { decideCall, isPassing, refusedRetry, retryDelayMs, retryReason, stop } from './decide-call.ts'
+import { isCutAtLimit } from './cut-at-limit.ts'
 import type { Decision, Reason } from './decision.ts'
 import { MAY_ASK_NEXT_MODEL } from './elsewhere.ts'
 import { costsNothing } from './free.ts'
@@ -63,6 +64,7 @@ function decideSameModel(fault: FaultReport, situation: AnswerSituation, policy:
       return askRestarted(situation, policy, now)
     case 'resolve':
     case 'retry':
+      if (isCutAtLimit(fault) && situation.canTell) return tellModel(situation, policy, now)
       return retryAnswer(fault, situation, policy, now)
     case 'park': {
       // Without parking it can still be retried in place, if that may help without a person.
@@ -95,6 +97,13 @@ function askRestarted(situation: AnswerSituation, policy: RetryPolicy, now: numb
   const delayMs = backoffMs(1, policy, situation.dice)
   if (situation.waitedMs + delayMs > policy.waitMsMax) return stop('wait_spent')
   return within(situation, now, { action: 'restart', delayMs, because: 'crashed' })
+}
+
+/** The same request would be cut at the same length: the next one says so. */
+function tellModel(situation: AnswerSituation, policy: RetryPolicy, now: number): Decision {
+  const spent = situation.cuts >= LIMITS.cutsMax ? 'cuts_spent' : spentOf(situation, 0, policy)
+  if (spent !== undefined) return stop(spent)
+  return within(situation, now, { action: 'retry', delayMs: 0, because: 'output_too_long' })
 }
 
 function retryAnswer(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy, now: number): Decision {

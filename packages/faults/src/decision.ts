@@ -7,6 +7,7 @@ export const REASONS = [
   'moved',
   'crashed',
   'context_too_long',
+  'output_too_long',
   'next_model',
   // why it waits
   'retry_after_too_long',
@@ -25,6 +26,7 @@ export const REASONS = [
   'restarts_spent',
   'compactions_spent',
   'cannot_compact',
+  'cuts_spent',
   'steps_spent',
   'approval_needed',
   'parking_off',

@@ -1,6 +1,7 @@
 /** For Breakfall's own packages. May change in any release. */
 export { probeDelayMs } from './backoff.ts'
 export { contextSizeIn } from './context-size.ts'
+export { isCutAtLimit, OUTPUT_LIMIT } from './cut-at-limit.ts'
 export { cutEnd, cutStart } from './cut.ts'
 export { duration } from './duration.ts'
 export { fingerprint } from './fingerprint.ts'

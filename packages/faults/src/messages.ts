@@ -161,7 +161,7 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
           advice: 'If this keeps happening, use a stronger model.',
         }
       : {
-          happened: `The model's call to ${tool(f)} was cut short, so it was not run.`,
+          happened: `The model's call to ${tool(f)} was cut ${f.limit ? `off at the output limit (${f.limit})` : 'short'}, so it was not run.`,
           advice: 'If this keeps happening, raise the output limit.',
         },
   model_rate_limited: (f) => ({

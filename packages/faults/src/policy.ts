@@ -67,6 +67,7 @@ export const LIMITS = {
   freeBackoffMsFirst: 100, // the least wait before such a retry; doubles up to a second, so a local server is never hammered
   freeBackoffMsLeast: 1_000,
   retryAfterMsMax: 60_000, // a longer sleep would hide from people what is happening: park instead
+  cutsMax: 3, // calls of one step that the output limit cuts; a model that can write less at once does so by then
   parksMax: 20,
   probeMsFirst: 5_000,
   probeMsMax: 60_000,

@@ -40,6 +40,10 @@ export type AnswerSituation = TurnFacts &
     readonly compactions: number
     /** There is something left to shorten. */
     readonly canCompact: boolean
+    /** Calls of this step that the output limit cut before. The model knows of them. */
+    readonly cuts: number
+    /** Breakfall can say so in the conversation. It cannot in a library call, or if the conversation is a client's. */
+    readonly canTell: boolean
   }
 
 /** A call to a runner failed, and its caller can look up the runner's address again. */

@@ -53,6 +53,8 @@ const situations: fc.Arbitrary<Situation> = fc.oneof(
     outage: fc.record({ failures: counts(50), ms: counts(200_000) }),
     compactions: counts(60),
     canCompact: fc.boolean(),
+    cuts: counts(5),
+    canTell: fc.boolean(),
     hasOtherFaults: fc.boolean(),
     fallbacks: counts(2),
     dice,
@@ -209,6 +211,8 @@ test('any sequence of faults leads to a stop or a park, and twenty parks lead to
                 fallbacks,
                 compactions,
                 canCompact: true,
+                cuts: 0,
+                canTell: true,
                 hasOtherFaults: false,
               }
         const decision = decide(fault, situation, policy, now)

@@ -24,6 +24,8 @@ export const answer = (more: Partial<AnswerSituation> = {}): AnswerSituation => 
   hasOtherFaults: false,
   compactions: 0,
   canCompact: true,
+  cuts: 0,
+  canTell: true,
   dice: 0.5,
   ...more,
 })

@@ -43,6 +43,7 @@ export type AnswerRequest = {
   /** How the server behaves. By default it is guessed from the address, and continuing by prefill stays off. */
   readonly profile?: ProfileName | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The most that the answer may have. Default: the server's; Anthropic's API needs a number and gets the model's own limit, up to 30,000. */
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
   /**
@@ -50,13 +51,18 @@ export type AnswerRequest = {
    * It stores such answers, and bills them to their end.
    */
   readonly background?: boolean | undefined
+  /**
+   * Anthropic only: marks what the next request of this conversation repeats, so the provider caches it. Writing to the cache costs more
+   * than reading input once, so this is for conversations that continue.
+   */
+  readonly promptCache?: boolean | undefined
   /** Merged into the body last. */
   readonly extra?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** Another server or model to ask when the attempts at the first are spent. Fields left out are those of the request. */
 export type Fallback = Partial<
-  Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers' | 'background'>
+  Pick<AnswerRequest, 'baseUrl' | 'model' | 'api' | 'apiKey' | 'profile' | 'headers' | 'maxTokens' | 'background'>
 >
 
 /** What a turn has used so far. Passed in and returned, so all answers of a turn share one budget. */

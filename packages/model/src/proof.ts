@@ -9,6 +9,7 @@
  * I3  An answer that holds nothing is suspect. It is asked for again once, and then it is the answer.
  */
 import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
+import { OUTPUT_LIMIT } from '@breakfall/faults/internal'
 import type { Dialect } from './dialects/dialect.ts'
 import type { ReadAnswer, ToolPart } from './dialects/read-answer.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -60,10 +61,6 @@ export function judge(
 /** An answer that held nothing was the last failure: another one like it is accepted. */
 export const wasEmpty = (lastFault: FaultReport | null): boolean => lastFault?.reason === EMPTY
 
-/** The token limit cut a tool call: the same request would be cut again. */
-export const isCutAtLimit = ({ category, reason }: Pick<FaultReport, 'category' | 'reason'>): boolean =>
-  category === 'tool_call_truncated' && reason === AT_LIMIT
-
 /** A tool of the provider may have run, and another request could run it again: a person decides. */
 export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault {
   if (serverTool === undefined || fault.class === 'cancelled') return fault
@@ -79,7 +76,6 @@ export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault
 // ---- details, in the order they are used above ----
 
 const EMPTY = 'empty_answer'
-const AT_LIMIT = 'output_limit'
 const LENGTH = 'length'
 
 /** The server does not say that it stopped at the token limit, but it counted as many tokens. */
@@ -121,9 +117,9 @@ function finished(answer: ReadAnswer, finish: string, required: RequiredParamete
   if (failed !== undefined)
     return { complete: false, fault: new Fault(failed, { phase: 'stream', errorRaw: `finish reason ${finish}` }) }
   const { calls, cut } = releasable(answer, required, finish === LENGTH ? answer.tools.at(-1) : undefined)
-  if (cut !== undefined) return { complete: false, fault: truncated(cut, required, finish) }
+  if (cut !== undefined) return { complete: false, fault: truncated(answer, cut, required, finish) }
   if (finish === 'tool_calls' && calls.length === 0)
-    return { complete: false, fault: truncated(undefined, required, `${finish}, but no call came`) }
+    return { complete: false, fault: truncated(answer, undefined, required, `${finish}, but no call came`) }
   return { complete: true, proven: true, finish, calls }
 }
 
@@ -131,7 +127,7 @@ function finished(answer: ReadAnswer, finish: string, required: RequiredParamete
 function unnamedEnd(answer: ReadAnswer, required: RequiredParameters): Verdict {
   if (answer.parts.length === 0) return { complete: false, fault: incomplete(answer) }
   const { calls, cut } = releasable(answer, required)
-  if (cut !== undefined) return { complete: false, fault: truncated(cut, required, 'none') }
+  if (cut !== undefined) return { complete: false, fault: truncated(answer, cut, required, 'none') }
   const hasCalls = calls.length > 0
   return { complete: true, proven: hasCalls, finish: hasCalls ? 'tool_calls' : 'stop', calls }
 }
@@ -157,16 +153,22 @@ function parsedArguments(part: ToolPart, required: RequiredParameters): JsonObje
   return value === undefined || lacking(part, value, required).length > 0 ? undefined : value // I2
 }
 
-function truncated(part: ToolPart | undefined, required: RequiredParameters, finish: string): Fault {
+function truncated(
+  { usage: { output } }: ReadAnswer,
+  part: ToolPart | undefined,
+  required: RequiredParameters,
+  finish: string,
+): Fault {
   const name = part?.tool === '' ? undefined : part?.tool
   const value = part === undefined || part.arguments.trim() === '' ? undefined : objectOf(part)
   const lacks = part === undefined || value === undefined ? [] : lacking(part, value, required)
   const detail = lacks.length === 0 ? undefined : `it lacks ${lacks.join(', ')}`
+  const isAtEnd = finish === LENGTH && detail === undefined
   const bytes = part === undefined ? '' : ` after ${part.arguments.length} characters of arguments`
   return new Fault('tool_call_truncated', {
     phase: 'stream',
-    facts: { name, detail },
-    ...(finish === LENGTH ? { reason: AT_LIMIT } : {}),
+    facts: { name, detail, limit: isAtEnd && output !== undefined ? `${output} tokens` : undefined },
+    ...(isAtEnd ? { reason: OUTPUT_LIMIT } : {}),
     errorRaw: `the arguments of ${name ?? 'a tool call'} are not complete${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
   })
 }

@@ -154,6 +154,7 @@ class AnswerRun {
       canReplay: true,
       fallbacks: this.#targets.length - 1 - this.#state.target,
       canCompact: !compacted,
+      canTell: false, // the conversation is the caller's
       canPark,
       deadlineAt,
       dice: dice(),

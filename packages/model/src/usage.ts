@@ -12,10 +12,12 @@ export const NO_USAGE: Usage = {
 
 /** What an attempt that reached a model used. */
 export function usageOf(answer: ReadAnswer): Usage {
-  const { input, output } = answer.usage
+  const { input, output, cacheRead, cacheWrite } = answer.usage
   return {
     inputTokens: input === undefined ? UNKNOWN : { value: input, quality: 'known' },
-    outputTokens: output === undefined ? estimated(answer) : { value: output, quality: 'known' },
+    outputTokens: outputOf(answer, output),
+    ...(cacheRead === undefined ? {} : { cacheReadTokens: cacheRead }),
+    ...(cacheWrite === undefined ? {} : { cacheWriteTokens: cacheWrite }),
   }
 }
 
@@ -26,6 +28,7 @@ export function totalUsage(ledger: readonly AttemptRecord[]): Usage {
   return {
     inputTokens: sum(ledger.map(({ usage }) => (usage.inputTokens.value === null ? guess : usage.inputTokens))),
     outputTokens: sum(ledger.map(({ usage }) => usage.outputTokens)),
+    ...cacheOf(ledger.map(({ usage }) => usage)),
   }
 }
 
@@ -34,6 +37,7 @@ export function addUsage(a: Usage, b: Usage): Usage {
   return {
     inputTokens: sum([a.inputTokens, b.inputTokens]),
     outputTokens: sum([a.outputTokens, b.outputTokens]),
+    ...cacheOf([a, b]),
   }
 }
 
@@ -42,10 +46,29 @@ export function addUsage(a: Usage, b: Usage): Usage {
 const UNKNOWN: Tokens = { value: null, quality: 'unknown' }
 const CHARS_PER_TOKEN = 4 // English and code, over the usual tokenizers; the result is marked as an estimate
 
+/** Some servers count as they go: of an answer that broke off, that is less than it used. */
+function outputOf(answer: ReadAnswer, counted: number | undefined): Tokens {
+  if (counted !== undefined && (answer.finish !== null || answer.ended)) return { value: counted, quality: 'known' }
+  const { value } = estimated(answer)
+  const most = Math.max(counted ?? 0, value ?? 0)
+  return most === 0 ? UNKNOWN : { value: most, quality: 'estimated' }
+}
+
 function estimated(answer: ReadAnswer): Tokens {
   let chars = 0
   for (const part of answer.parts) chars += part.kind === 'tool' ? part.arguments.length : part.chars
   return chars === 0 ? UNKNOWN : { value: Math.ceil(chars / CHARS_PER_TOKEN), quality: 'estimated' }
+}
+
+/** What servers said about their caches. Those that said nothing count as nothing. */
+function cacheOf(usages: readonly Usage[]): Pick<Usage, 'cacheReadTokens' | 'cacheWriteTokens'> {
+  const read = usages.flatMap(({ cacheReadTokens }) => cacheReadTokens ?? [])
+  const written = usages.flatMap(({ cacheWriteTokens }) => cacheWriteTokens ?? [])
+  const total = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0)
+  return {
+    ...(read.length === 0 ? {} : { cacheReadTokens: total(read) }),
+    ...(written.length === 0 ? {} : { cacheWriteTokens: total(written) }),
+  }
 }
 
 function sum(counts: readonly Tokens[]): Tokens {

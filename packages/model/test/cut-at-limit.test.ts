@@ -1,12 +1,13 @@
 /** A call that the token limit may have cut is never released, whichever API says so and however it says it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { isCutAtLimit } from '@breakfall/faults/internal'
 import { type AnswerDecoder, partCounter } from '../src/dialects/read-answer.ts'
 import { DIALECTS } from '../src/dialects/dialects.ts'
 import type { JsonObject } from '../src/json.ts'
 import type { RelayApiName } from '../src/names.ts'
 import { PROFILES } from '../src/profiles.ts'
-import { isCutAtLimit, judge, type JudgeOptions } from '../src/proof.ts'
+import { judge, type JudgeOptions } from '../src/proof.ts'
 
 const decoderOf = (api: RelayApiName): AnswerDecoder =>
   DIALECTS[api].decoder({ text: () => undefined, tool: () => undefined }, partCounter(), {

@@ -14,6 +14,7 @@ export const LADDER: Ladder = {
   canReplay: true,
   fallbacks: 0,
   canCompact: true,
+  canTell: false,
   canPark: false,
   deadlineAt: null,
   dice: 1,

@@ -3,6 +3,7 @@ import { FAULT_CLASSES } from '@breakfall/faults'
 import { z } from 'zod'
 import { body, flag, httpUrl, integer, label, oneOf, providerName, record, text, time } from './fields.ts'
 import { faultReportSchema } from './fault-schema.ts'
+import { modelFactsShape } from './model-facts.ts'
 import {
   APPROVAL_DECISIONS,
   CANCEL_ACTORS,
@@ -53,13 +54,7 @@ export const providerGivenSchema = body({
     .optional()
     .describe('the variable that holds the key, for messages to name'),
   profile: text(40, 'the name of a profile').optional(),
-  contextTokens: integer(1_000, 100_000_000).optional(),
-  priceIn: z.number().min(0).optional(),
-  priceOut: z.number().min(0).optional(),
-  background: z
-    .boolean()
-    .optional()
-    .describe('openai-responses: the provider keeps generating when a connection breaks; it stores such answers'),
+  ...modelFactsShape,
 })
 export type ProviderGiven = z.infer<typeof providerGivenSchema>
 
@@ -238,7 +233,12 @@ export type SessionQuery = z.infer<typeof sessionQuerySchema>
 
 /** A count of tokens. Unknown is never 0: its value is null. */
 const tokensSchema = record({ value: z.number().nullable(), quality: z.enum(['known', 'estimated', 'unknown']) })
-export const usageSchema = record({ inputTokens: tokensSchema, outputTokens: tokensSchema })
+export const usageSchema = record({
+  inputTokens: tokensSchema,
+  outputTokens: tokensSchema,
+  cacheReadTokens: z.number().optional().describe('of the input, as far as servers said: read from their caches'),
+  cacheWriteTokens: z.number().optional().describe('of the input, as far as servers said: written to their caches'),
+})
 export type Usage = z.infer<typeof usageSchema>
 
 /** What it cost, from the configured prices. Unknown is never 0: its value is null. */

@@ -15,6 +15,7 @@ import {
   providerViewSchema,
   usageSchema,
 } from './daemon-api.ts'
+import { modelFactsShape } from './model-facts.ts'
 import { faultReportSchema } from './fault-schema.ts'
 import { record, time } from './fields.ts'
 import {
@@ -43,10 +44,7 @@ const offset = z.int().optional()
 const turnProviderSchema = record({
   ...providerViewSchema.shape,
   profile: z.string().optional(),
-  contextTokens: z.int().optional(),
-  priceIn: z.number().optional(),
-  priceOut: z.number().optional(),
-  background: z.boolean().optional(),
+  ...modelFactsShape,
   apiKeyEnv: z.string().optional().describe('the variable that held the key'),
   isNamed: z.boolean().optional().describe('the configuration defines it by this name'),
   keyMark: z
@@ -157,6 +155,9 @@ export const eventSchemas = {
       .optional()
       .describe('with `fallback`: the model that is asked next, and its server'),
     callId: z.string().optional().describe('with `resolve`: the call that needs the runner'),
+    told: record({ tool: z.string(), text: z.string() })
+      .optional()
+      .describe('the call that the output limit cut: the model reads it as made, with this text as its result'),
     prefillRefused: z.boolean().optional().describe('the model refused to continue the kept text'),
     free: z.boolean().optional().describe('the failed attempt cost nothing, so patience bounds it and not attemptsMax'),
   }),
@@ -180,6 +181,8 @@ export const eventSchemas = {
     fault: faultReportSchema,
     resumeAt: time.nullable(),
     because: z.string().optional().describe('why it is not retried at once'),
+    usage: usageSchema.optional().describe('what the attempt that parked the turn used'),
+    cost: costSchema.optional().describe('what it cost'),
   }),
   resumed: event('resumed', { because: z.enum(RESUME_REASONS) }),
   'taken-over': event('taken-over', {
@@ -223,6 +226,8 @@ export const eventSchemas = {
     ...faultReportSchema.shape,
     turnId: z.string(),
     actor: z.enum(CANCEL_ACTORS).optional(),
+    usage: usageSchema.optional().describe('of the whole turn'),
+    cost: costSchema.optional().describe('of the whole turn, if prices are set'),
     ...changedFields,
   }),
 } as const satisfies Record<EventType, z.ZodType>

@@ -16,6 +16,7 @@ export {
   text,
   time,
 } from './fields.ts'
+export { type ModelFacts, modelFactsOf, modelFactsShape } from './model-facts.ts'
 export { didYouMean, nearest } from './nearest.ts'
 export { invalidRequest, parseRequest } from './parse.ts'
 export { BACKGROUND_READY_MS, type BoxProcess, execBackgroundSchema, processListSchema } from './runner-api.ts'

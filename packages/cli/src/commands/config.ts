@@ -119,8 +119,11 @@ export const EXAMPLE_CONFIG = `# Breakfall's configuration: ~/.config/breakfall/
 # profile = "llama-cpp"                    # what the server supports: ${PROFILES.slice(0, 6).join(', ')},
 #                                          # ${PROFILES.slice(6).join(', ')}
 # contextTokens = 131072                   # the context window, if you know it
+# outputTokensMax = 32000                  # the most that one answer may have; default: the server's, and for Claude the model's own limit
 # priceIn = 1.25                           # for a million tokens; runs then show what they cost
 # priceOut = 10
+# priceCacheRead = 0.125                   # input that the provider's cache had; for Claude a tenth of priceIn
+# priceCacheWrite = 1.25                   # input that it put there; for Claude 1.25 times priceIn
 # background = true                        # api "openai-responses": read on after a break; the provider stores the answers
 
 # Several providers at once: model = "cloud/gpt-5" above every [table] and without [model], or [model] name = "cloud/gpt-5", or --model cloud/gpt-5.

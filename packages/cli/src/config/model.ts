@@ -6,19 +6,12 @@
  * this machine to be discovered (`model/choose.ts`).
  */
 import type { ApiName, ProfileName } from '@breakfall/model/names'
+import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import { type LocalServer, localServers } from '../model/local-servers.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
 import { apiOf, type ConfiguredProvider, type Key, keyOf, type ServeSetting, variableKey } from './providers.ts'
 import type { Config } from './schema.ts'
-
-/** What is known about a provider's models. */
-export type ModelFacts = {
-  readonly contextTokens?: number | undefined
-  readonly priceIn?: number | undefined
-  readonly priceOut?: number | undefined
-  readonly background?: boolean | undefined
-}
 
 export type Endpoint = Key & {
   readonly baseUrl: string
@@ -112,24 +105,12 @@ type Given = ModelFacts & {
 }
 
 /** A field that is there overrides the first model's, even if it is undefined. */
-const withoutGaps = ({
-  baseUrl,
-  name,
-  api,
-  profile,
-  contextTokens,
-  priceIn,
-  priceOut,
-  background,
-}: Given): FallbackModel => ({
+const withoutGaps = ({ baseUrl, name, api, profile, ...facts }: Given): FallbackModel => ({
   ...(baseUrl === undefined ? {} : { baseUrl }),
   ...(name === undefined ? {} : { name }),
   ...(api === undefined ? {} : { api }),
   ...(profile === undefined ? {} : { profile }),
-  ...(contextTokens === undefined ? {} : { contextTokens }),
-  ...(priceIn === undefined ? {} : { priceIn }),
-  ...(priceOut === undefined ? {} : { priceOut }),
-  ...(background === undefined ? {} : { background }),
+  ...modelFactsOf(facts),
 })
 
 type ModelTable = NonNullable<Config['model']>
@@ -157,7 +138,7 @@ function ofProvider(provider: ConfiguredProvider, name: string | undefined): Ser
 
 /** The address comes from a flag or a variable. */
 function withAddress(model: ModelTable, baseUrl: string, origin: string, env: Env): RemoteModel {
-  const { name, profile, contextTokens, priceIn, priceOut, background } = model
+  const { name, profile } = model
   return {
     kind: 'remote',
     provider: DEFAULT_PROVIDER,
@@ -165,10 +146,7 @@ function withAddress(model: ModelTable, baseUrl: string, origin: string, env: En
     api: apiOf({ baseUrl, api: model.api }),
     ...keyOf(DEFAULT_PROVIDER, { ...model, baseUrl }, env, {}),
     profile,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
+    ...modelFactsOf(model),
     name,
     origin,
     isFromFile: false,
@@ -177,15 +155,12 @@ function withAddress(model: ModelTable, baseUrl: string, origin: string, env: En
 
 /** The variables that OpenAI's and Anthropic's own clients read. */
 function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefined {
-  const { name, profile, contextTokens, priceIn, priceOut, background } = model
+  const { name, profile } = model
   const value = (variable: string): string | undefined => env[variable] || undefined // empty counts as unset
   const common = {
     kind: 'remote',
     provider: DEFAULT_PROVIDER,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
+    ...modelFactsOf(model),
     isFromFile: false,
   } as const
   const openAi = { ...common, api: 'openai-chat', ...variableKey('OPENAI_API_KEY', env) } as const

@@ -6,6 +6,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { ApiName, ProfileName } from '@breakfall/model/names'
+import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import type { Credentials } from './credentials.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
@@ -21,19 +22,16 @@ export type Key = {
 
 export type ServeSetting = NonNullable<ProviderTable['serve']>
 
-export type ConfiguredProvider = Key & {
-  readonly name: string
-  /** Undefined if the daemon starts its server. */
-  readonly baseUrl: string | undefined
-  readonly api: ApiName | undefined
-  readonly profile: ProfileName | undefined
-  readonly contextTokens: number | undefined
-  readonly priceIn: number | undefined
-  readonly priceOut: number | undefined
-  readonly background: boolean | undefined
-  readonly serve: ServeSetting | undefined
-  readonly origin: string
-}
+export type ConfiguredProvider = Key &
+  ModelFacts & {
+    readonly name: string
+    /** Undefined if the daemon starts its server. */
+    readonly baseUrl: string | undefined
+    readonly api: ApiName | undefined
+    readonly profile: ProfileName | undefined
+    readonly serve: ServeSetting | undefined
+    readonly origin: string
+  }
 
 /** `[providers.NAME]`, and `[model]` as `default`. A table without an address and a command defines nothing. */
 export function configuredProviders(
@@ -49,14 +47,12 @@ export function configuredProviders(
     ...Object.entries(config.providers ?? {}).map(([name, table]) => [name, table, `providers.${name}`] as const),
   ]
   return tables.flatMap(([name, table, path]) => {
-    const { api, profile, contextTokens, priceIn, priceOut, background, serve } = table
+    const { api, profile, serve } = table
     if (serve === undefined && table.baseUrl === undefined) return []
     const origin = origins.get(`${path}.${serve === undefined ? 'baseUrl' : 'serve.command'}`) ?? 'configured'
     const address = serve === undefined ? table.baseUrl : undefined
     const key = keyOf(name, { ...table, baseUrl: address }, env, credentials)
-    return [
-      { name, baseUrl: address, api, profile, contextTokens, priceIn, priceOut, background, serve, origin, ...key },
-    ]
+    return [{ name, baseUrl: address, api, profile, ...modelFactsOf(table), serve, origin, ...key }]
   })
 }
 

@@ -1,7 +1,17 @@
 /** Every key of the configuration, once: which values it takes, and whether a folder's file may set it. */
 import { API_NAMES, HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
 import { agentSchema, policySchema, SAME_FOLDER, TOOL_NAMES } from '@breakfall/wire'
-import { body, environment, httpUrl, integer, label, oneOf, providerName, text } from '@breakfall/wire/internal'
+import {
+  body,
+  environment,
+  httpUrl,
+  integer,
+  label,
+  modelFactsShape,
+  oneOf,
+  providerName,
+  text,
+} from '@breakfall/wire/internal'
 import { z } from 'zod'
 
 const variableName = z
@@ -20,9 +30,6 @@ const databaseUrl = text(4096, 'a PostgreSQL URL: postgres://HOST/DATABASE').ref
   { error: 'a PostgreSQL URL: postgres://HOST/DATABASE' },
 )
 
-/** For a million tokens, in the currency of your bill. */
-const price = z.number({ error: 'a price for a million tokens' }).min(0, { error: 'a price for a million tokens' })
-
 const modelShape = {
   baseUrl: httpUrl.optional(),
   name: text(200, "a model's name")
@@ -31,10 +38,7 @@ const modelShape = {
   api: oneOf(API_NAMES).optional(),
   apiKeyEnv: variableName.optional(),
   profile: oneOf(PROFILE_NAMES).optional(),
-  contextTokens: integer(1_000, 100_000_000).optional(),
-  priceIn: price.optional(),
-  priceOut: price.optional(),
-  background: z.boolean({ error: 'true or false' }).optional(),
+  ...modelFactsShape,
 }
 
 const serve = body({

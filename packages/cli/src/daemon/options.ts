@@ -1,6 +1,6 @@
 /** The resolved configuration in the form that a daemon takes: the model, the runner, the folders that boxes may use. */
 import type { DaemonOptions, LiveConfig, ProviderConfig } from '@breakfall/daemon'
-import type { ModelFacts } from '../config/model.ts'
+import { modelFactsOf } from '@breakfall/wire/internal'
 import type { ConfiguredProvider } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import type { RunnerSetting } from '../config/runner.ts'
@@ -54,7 +54,7 @@ function modelOf({ model, providers }: ResolvedConfig, choice: ModelChoice): Dae
   if (isFromFile && configured !== undefined) return { ...providerOf(configured), name, provider }
   if (choice.kind === 'served') return { baseUrl: NO_MODEL, name, provider }
   const { baseUrl, api, apiKey, apiKeyVariable, profile } = choice
-  const facts = choice.kind === 'remote' ? factsOf(choice) : {}
+  const facts = choice.kind === 'remote' ? modelFactsOf(choice) : {}
   return { baseUrl, name, provider, api, apiKey, apiKeyVariable, profile, ...facts, isFixed: true }
 }
 
@@ -63,15 +63,8 @@ const providersOf = ({ providers }: ResolvedConfig): DaemonOptions['providers'] 
 
 function providerOf(provider: ConfiguredProvider): ProviderConfig {
   const { baseUrl = NO_MODEL, api, apiKey, apiKeyVariable, profile, serve } = provider
-  return { baseUrl, api, apiKey, apiKeyVariable, profile, ...factsOf(provider), serve }
+  return { baseUrl, api, apiKey, apiKeyVariable, profile, ...modelFactsOf(provider), serve }
 }
-
-const factsOf = ({ contextTokens, priceIn, priceOut, background }: ModelFacts): ModelFacts => ({
-  contextTokens,
-  priceIn,
-  priceOut,
-  background,
-})
 
 function addressOf(runner: RunnerSetting): NonNullable<DaemonOptions['runner']> {
   if (runner.kind === 'local') return {}

@@ -76,6 +76,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   moved: 'the address was looked up again',
   crashed: 'the process ended and is restarted',
   context_too_long: 'the conversation was too long for the model, so the oldest tool results were dropped',
+  output_too_long: 'a tool call was cut off at the output limit, so Breakfall asked the model to write less at once',
   next_model: 'Breakfall fails over to the next model in the fallback list',
   retry_after_too_long: 'the server asked for a wait that is too long to sit through, so the turn is parked until then',
   needs_action: 'somebody has to act first: a key, credit, a setting',
@@ -92,6 +93,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   compactions_spent: 'the conversation was shortened as often as it may be; see --compactions-max',
   cannot_compact:
     'the conversation is too long, and nothing is left to shorten: the prompts and the newest step stay whole',
+  cuts_spent: 'the model wrote too much at once again, although Breakfall had asked for less; see outputTokensMax',
   steps_spent: 'the turn has used its steps; resume it or send another prompt to continue; see --steps-max',
   approval_needed: 'a tool call waits for a yes or a no; "breakfall approve" gives it; see --approve',
   parking_off: 'the turn would have been parked, but parking is off; see --park',

@@ -4,6 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { ProviderGiven, ProviderView, Session, SessionCreate, SessionPatch, Turn } from '@breakfall/wire'
+import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import { apiOf, type ConfiguredProvider, refuseUnusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
@@ -90,10 +91,10 @@ export function noModelFault(
 const modelOnly = (model: string | undefined): BroughtModel => (model === undefined ? {} : { model })
 
 type Server = Pick<ReachableModel, 'baseUrl' | 'api' | 'apiKey' | 'apiKeyVariable' | 'isKeyStored' | 'profile'> &
-  Pick<ProviderGiven, 'contextTokens' | 'priceIn' | 'priceOut' | 'background'> & { readonly provider: string }
+  ModelFacts & { readonly provider: string }
 
 function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
-  const { provider, baseUrl, api, apiKeyVariable, profile, contextTokens, priceIn, priceOut, background } = server
+  const { provider, baseUrl, api, apiKeyVariable, profile } = server
   refuseUnusable(server)
   const apiKey = server.isKeyStored && daemon.kind === 'local' ? undefined : server.apiKey // the daemon has it, too
   return {
@@ -103,10 +104,7 @@ function givenBy(server: Server, { daemon }: Brings): ProviderGiven {
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(apiKeyVariable === undefined ? {} : { apiKeyEnv: apiKeyVariable }),
     ...(profile === undefined ? {} : { profile }),
-    ...(contextTokens === undefined ? {} : { contextTokens }),
-    ...(priceIn === undefined ? {} : { priceIn }),
-    ...(priceOut === undefined ? {} : { priceOut }),
-    ...(background === undefined ? {} : { background }),
+    ...modelFactsOf(server),
   }
 }
 

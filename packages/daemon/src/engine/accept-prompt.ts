@@ -38,7 +38,7 @@ export function accepted(
   const traced = traceparent === undefined ? {} : { traceparent }
   if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
     const start = startingTurn(fold, session, { turnId, prompt, traceparent }, opening)
-    return { ...start, drafts: [supersededDraft(turn.id), ...start.drafts] }
+    return { ...start, drafts: [supersededDraft(turn), ...start.drafts] }
   }
   const busyWith = fold.turn?.id ?? fold.queue[0]?.id
   if (busyWith === undefined) {

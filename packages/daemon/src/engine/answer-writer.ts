@@ -6,12 +6,12 @@
  *     answer is complete. If the answer breaks off it is never shown, and the next attempt says it again.
  */
 import type { FaultReport } from '@breakfall/faults'
-import { type TryEvent, type Usage } from '@breakfall/model'
+import type { TryEvent } from '@breakfall/model'
 import { type Rung, type ShownPart, shownText } from '@breakfall/model/internal'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'
-import { addCost, costOf, type Price, totalCost } from '../turn/cost.ts'
+import { addCost, type Price, totalCost, type Used, usedOf } from '../turn/cost.ts'
 import { addUsage } from '../turn/usage.ts'
 import { changedFiles } from './changed-files.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
@@ -28,6 +28,8 @@ export type AttemptWriter = {
   flush(...events: readonly EventDraft[]): Promise<void>
   /** Forgets what is held. */
   drop(): void
+  /** The tool that the answer began to call last. Undefined if a call cannot be shown to the model. */
+  readonly calling: string | undefined
 }
 
 /** What is known about the request. */
@@ -52,6 +54,7 @@ export class AnswerWriter implements AttemptWriter {
   readonly #calls: EventOf<'tool-call'>[] = []
   readonly #requestBytes: number
   readonly #definitions: ReadonlyMap<string, string>
+  calling: string | undefined
   #draftedAt = Number.NEGATIVE_INFINITY
 
   constructor(ports: Ports, session: LiveSession, attempt: number, { requestBytes, definitions, price }: Asked) {
@@ -112,6 +115,7 @@ export class AnswerWriter implements AttemptWriter {
   }
 
   async #draftCall({ attempt, part, tool, argumentsBytes }: EventOf<'tool-draft'>): Promise<void> {
+    if (tool !== '') this.calling = tool
     await this.#showRest()
     const now = this.#ports.now()
     if (now - this.#draftedAt < DRAFT_EVERY_MS) return
@@ -119,19 +123,21 @@ export class AnswerWriter implements AttemptWriter {
     await this.#out.flush({ ...this.#place, type: 'tool-draft', attempt, part, tool, argumentsBytes })
   }
 
-  async #complete({ record: { usage }, proven, finish }: EventOf<'done'>): Promise<void> {
+  async #complete({ record, proven, finish }: EventOf<'done'>): Promise<void> {
+    const used = usedOf(record.usage, this.#price)
+    this.#session.unsaid = used
+    this.#ports.onUsed(used.usage, used.cost)
     await this.#showRest()
     await this.#out.flush()
-    if (this.#calls.length > 0) return this.#releaseCalls(usage)
+    if (this.#calls.length > 0) return this.#releaseCalls(used)
     const turn = this.#session.currentTurn
-    const answered = costOf(usage, this.#price)
-    const cost = totalCost(addCost(turn.cost, usage, answered))
+    const cost = totalCost(addCost(turn.cost, used.usage, used.cost))
     const files = await changedFiles(this.#ports, this.#session, this.#session.signal)
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
       text: shownText(turn.answer),
-      usage: addUsage(turn.usage, usage),
+      usage: addUsage(turn.usage, used.usage),
       steps: turn.step,
       faultsSurvived: turn.faultsSurvived,
       ...(cost === undefined ? {} : { cost }),
@@ -139,12 +145,10 @@ export class AnswerWriter implements AttemptWriter {
       ...(proven ? {} : { unproven: true }),
       ...files,
     })
-    this.#ports.onUsed(usage, answered)
   }
 
-  async #releaseCalls(usage: Usage): Promise<void> {
+  async #releaseCalls(used: Used): Promise<void> {
     const { entries } = this.#session.fold
-    const cost = costOf(usage, this.#price)
     const { id: turnId, step } = this.#session.currentTurn
     const taken = new Set(entries.flatMap((entry) => (entry.role === 'tool' ? [entry.callId] : [])))
     const drafts = this.#calls.map(({ callId, tool, arguments: given }, index): EventDraftOf<'tool-call'> => {
@@ -158,12 +162,10 @@ export class AnswerWriter implements AttemptWriter {
       const noted = NOTES_FILE.has(tool) ? { notesFile: true } : {}
       const known = { ...shown, ...traced, ...noted }
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...known } as const
-      const used = { usage, ...(cost === undefined ? {} : { cost }), requestBytes: this.#requestBytes }
-      return index === 0 ? { ...call, ...used } : call
+      return index === 0 ? { ...call, ...used, requestBytes: this.#requestBytes } : call
     })
     for (const { callId } of drafts) this.#session.unstartedCalls.add(callId)
     await this.#session.append(...drafts) // I1
-    this.#ports.onUsed(usage, cost)
   }
 
   get #place(): { readonly turnId: string; readonly step: number } {
@@ -188,18 +190,17 @@ export function discardDrafts(
 export function retryDraft(
   { id: turnId, step }: TurnFold,
   rung: Extract<Rung, { delayMs: number }>,
-  usage: Usage | undefined,
-  price: Price | undefined,
-  { overflow, to }: Pick<EventDraftOf<'retry'>, 'overflow' | 'to'> = {},
+  used: Used | undefined,
+  { overflow, to, told }: Pick<EventDraftOf<'retry'>, 'overflow' | 'to' | 'told'> = {},
 ): EventDraftOf<'retry'> {
   const { attempt, fault, delayMs, nextAt, max, prefillRefused, free } = rung
   const action = rung.action === 'compact' ? 'retry' : rung.action // as the wire names it
-  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, usage, overflow } as const
-  const cost = usage === undefined ? undefined : costOf(usage, price)
+  const retry = { type: 'retry', turnId, step, attempt, fault, action, delayMs, nextAt, max, overflow } as const
   return {
     ...retry,
-    ...(cost === undefined ? {} : { cost }),
+    ...used,
     ...(to === undefined ? {} : { to }),
+    ...(told === undefined ? {} : { told }),
     ...(prefillRefused ? { prefillRefused } : {}),
     ...(free ? { free } : {}),
   }

@@ -14,7 +14,8 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
   const { fold } = session
   const offered = offeredTools(ports, session)
   const kept = shownText(session.currentTurn.answer)
-  const request = { messages: toMessages(fold.entries, systemOf(ports, session)), tools: offered.specs }
+  const messages = toMessages(fold.entries, systemOf(ports, session))
+  const request = { messages, tools: offered.specs, promptCache: true }
   const chosen = await targetFor(ports, session, request)
   if (kept !== '' && !canContinue(chosen.target, kept)) return takeBack(session)
   const facts = requestFacts(ports, session)

@@ -8,11 +8,12 @@
  * I2  Only `nextRung` says what follows, from the state that the journal folds into.
  */
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
+import { isCutAtLimit } from '@breakfall/faults/internal'
 import { type AnswerRequest, type Fallback, type ToolSpec, type TryOptions, type Usage } from '@breakfall/model'
 import { nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
-import { costOf, type Price } from '../turn/cost.ts'
+import { type Price, priceOf, usedOf } from '../turn/cost.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import type { RequestFacts } from '../turn/state.ts'
@@ -57,23 +58,24 @@ export type Question = {
 export async function targetFor(
   ports: Ports,
   session: LiveSession,
-  request: Pick<AnswerRequest, 'messages' | 'tools'>,
+  request: Pick<AnswerRequest, 'messages' | 'tools' | 'promptCache'>,
 ): Promise<Chosen> {
   const model = await ports.providers.forTurn(session.id, session.data, session.currentTurn)
-  const { baseUrl, name, api, apiKey, profile, background } = model.endpoint
-  const first = { ...request, baseUrl, model: name, api, apiKey, profile, background }
+  const { baseUrl, name, api, apiKey, profile, background, outputTokensMax: maxTokens } = model.endpoint
+  const first = { ...request, baseUrl, model: name, api, apiKey, profile, background, maxTokens }
   const targets = targetsOf(first, fallbacksOf(model))
   const index = targetIndex(session, targets.length)
   const target = targets[index]
+  const endpoint = (index === 0 ? model.endpoint : model.fallback[index - 1]) ?? {}
   if (target === undefined) throw new Error('a list of models is never empty')
   return {
     target,
     fallbacks: targets.length - 1 - index,
     next: nextTarget(ports, targets[index + 1]),
     local: isServed(model, index) ? model.served : undefined,
-    price: priceOf(model, index),
+    price: priceOf(endpoint, target.api), // a fallback at the same server has its own, because it is another model
     missingKey: index === 0 ? model.missingKey : undefined,
-    keyVariable: (index === 0 ? model.endpoint : model.fallback[index - 1])?.apiKeyVariable,
+    keyVariable: endpoint.apiKeyVariable,
   }
 }
 
@@ -127,8 +129,12 @@ const NO_REQUEST: RequestFacts = { model: '', contextTokens: null, fixedBytes: 0
 const targetIndex = ({ fold }: LiveSession, targets: number): number =>
   Math.min(fold.turn?.answer.target ?? 0, targets - 1)
 
+/** A limit on the output belongs to a model, so another model does not get it. */
 const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
-  fallback.map(({ name, ...rest }) => (name === undefined ? rest : { ...rest, model: name }))
+  fallback.map(({ name, outputTokensMax: maxTokens, ...rest }) => {
+    const limited = name === undefined && rest.baseUrl === undefined && maxTokens === undefined ? {} : { maxTokens }
+    return { ...rest, ...limited, ...(name === undefined ? {} : { model: name }) }
+  })
 
 function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
   if (target === undefined) return undefined
@@ -139,12 +145,6 @@ function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
   index === 0 || fallback[index - 1]?.baseUrl === undefined
-
-/** A fallback at the same server has its own price, because it is another model. */
-function priceOf({ endpoint, fallback }: TurnModel, index: number): Price | undefined {
-  const { priceIn, priceOut } = (index === 0 ? endpoint : fallback[index - 1]) ?? {}
-  return priceIn === undefined || priceOut === undefined ? undefined : { in: priceIn, out: priceOut }
-}
 
 /** The same in every step of a turn. */
 const FIXED_BYTES = new WeakMap<
@@ -241,8 +241,12 @@ export async function failed(
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
 ): Promise<Performed> {
   await writer.flush()
+  const used = usage === undefined ? undefined : usedOf(usage, price)
+  if (used !== undefined) ports.onUsed(used.usage, used.cost)
+  session.unsaid = used ?? null
   if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
-  const fault = withKeyAdvice((await served?.judge(seen)) ?? seen, keyVariable, target.request.apiKey !== undefined)
+  const judged = (await served?.judge(seen)) ?? seen
+  const fault = withLimitAdvice(withKeyAdvice(judged, keyVariable, target.request.apiKey !== undefined))
   const turn = session.currentTurn
   const ladder = {
     policy: session.policy,
@@ -251,6 +255,7 @@ export async function failed(
     canReplay: true,
     fallbacks,
     canCompact: canCompact(),
+    canTell: writer.calling !== undefined,
     canPark: true,
     deadlineAt: deadlineAt(turn, session.policy),
     dice: ports.dice(),
@@ -264,10 +269,23 @@ export async function failed(
   }
   const overflow = rung.action === 'compact' ? { model: target.request.model, requestBytes } : undefined
   const to = rung.action === 'fallback' ? next : undefined
-  await writer.flush(...discards, retryDraft(turn, rung, usage, price, { overflow, to })) // I1
-  if (usage !== undefined) ports.onUsed(usage, costOf(usage, price))
+  const told = rung.tells && writer.calling !== undefined ? cutCall(writer.calling, usage) : undefined
+  await writer.flush(...discards, retryDraft(turn, rung, used, { overflow, to, told })) // I1
   return CONTINUE
 }
+
+/** What the model reads about a call that was cut off. */
+function cutCall(tool: string, usage: Usage | undefined): NonNullable<EventDraftOf<'retry'>['told']> {
+  const { value = null } = usage?.outputTokens ?? {}
+  const after = value === null ? '' : ` after about ${value} tokens`
+  const text = `Not run: this call was cut off at the output limit${after}, before its arguments were complete, and no call of that answer was run. Write less at once. Split the work into several smaller calls: create a long file with its first part, then add the rest part by part.`
+  return { tool, text }
+}
+
+const withLimitAdvice = (fault: Fault): Fault =>
+  isCutAtLimit(fault.report)
+    ? fault.with({ message: { advice: 'Ask for smaller steps, or raise outputTokensMax for this model.' } })
+    : fault
 
 /** A server that refuses the key does not know its origin. */
 function withKeyAdvice(fault: Fault, variable: string | undefined, hasKey: boolean): Fault {

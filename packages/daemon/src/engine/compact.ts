@@ -8,7 +8,7 @@ import { Fault, withDecision } from '@breakfall/faults'
 import type { TryEvent } from '@breakfall/model'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { compacted, type Compaction } from '../turn/compaction.ts'
-import { costOf } from '../turn/cost.ts'
+import { usedOf } from '../turn/cost.ts'
 import { conversationBytes } from '../turn/messages.ts'
 import type { CompactionPlan } from '../turn/state.ts'
 import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
@@ -53,11 +53,10 @@ export async function performCompaction(
     })
   }
   const written = { results, summary: { text, upToSeq: summary.upToSeq } }
-  const cost = costOf(answer.usage, chosen.price)
-  const used = { attempt, usage: answer.usage, ...(cost === undefined ? {} : { cost }) }
-  const done = await append(ports, session, plan, written, used)
-  ports.onUsed(answer.usage, cost)
-  return done
+  const used = usedOf(answer.usage, chosen.price)
+  session.unsaid = used
+  ports.onUsed(used.usage, used.cost)
+  return append(ports, session, plan, written, { attempt, ...used })
 }
 
 // ---- details, in the order they are used above ----
@@ -104,6 +103,7 @@ class SummaryWriter implements AttemptWriter {
   #text = ''
   /** The whole summary, once it is proven complete. */
   answer: SummaryAnswer | undefined
+  readonly calling = undefined
 
   constructor(session: LiveSession) {
     this.#session = session

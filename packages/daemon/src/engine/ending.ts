@@ -8,7 +8,9 @@ import { Fault, type FaultReport, LIMITS } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { EventDraftOf } from '@breakfall/wire'
 import type { CancelRequest } from '../store/store.ts'
+import { addCost, totalCost, type Used } from '../turn/cost.ts'
 import type { ToolCall, TurnFold } from '../turn/state.ts'
+import { addUsage } from '../turn/usage.ts'
 import { changedFiles } from './changed-files.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
@@ -26,7 +28,7 @@ export async function endTurn(ports: Ports, session: LiveSession, fault: Fault):
         ? resultOf(turn, call, notRun(fault))
         : resultOf(turn, call, ENDED_TOO_EARLY),
     )
-    return { drafts: [...results, { ...terminal(turn.id, fault.report), ...files }] }
+    return { drafts: [...results, { ...terminal(turn.id, fault.report), ...usedBy(turn, session.unsaid), ...files }] }
   })
 }
 
@@ -59,9 +61,9 @@ export async function failTurn(
 }
 
 /** Ends a parked turn that another prompt continues. It has no open calls. */
-export function supersededDraft(turnId: string): EventDraftOf<'turn-error'> {
+export function supersededDraft(turn: TurnFold): EventDraftOf<'turn-error'> {
   const cancel = { actor: 'superseded', reason: 'another prompt continues the conversation' } as const
-  return { ...terminal(turnId, cancelledFault(cancel).report), ...actorOf(cancel) }
+  return { ...terminal(turn.id, cancelledFault(cancel).report), ...usedBy(turn, null), ...actorOf(cancel) }
 }
 
 /** Stops the turn's open calls, then ends the turn. */
@@ -82,7 +84,8 @@ export async function stopTurn(
   await session.transact(({ turn }) => {
     if (turn === null || turn.id !== turnId) return null // I1
     const results = outcomes.map(([call, { outcome, text, exit }]) => resultOf(turn, call, { outcome, text, exit }))
-    return { drafts: [...results, { ...terminal(turn.id, final.report), ...by, ...files }] }
+    const used = usedBy(turn, session.unsaid)
+    return { drafts: [...results, { ...terminal(turn.id, final.report), ...used, ...by, ...files }] }
   })
 }
 
@@ -115,6 +118,12 @@ const resultOf = (turn: TurnFold, call: ToolCall, outcome: ToolOutcome): EventDr
 function terminal(turnId: string, report: FaultReport): EventDraftOf<'turn-error'> {
   const { at: _at, ...rest } = report
   return { ...rest, type: 'turn-error', turnId }
+}
+
+/** What the whole turn used. */
+function usedBy(turn: TurnFold, last: Used | null): Pick<EventDraftOf<'turn-error'>, 'usage' | 'cost'> {
+  const cost = totalCost(addCost(turn.cost, last?.usage, last?.cost))
+  return { usage: addUsage(turn.usage, last?.usage), ...(cost === undefined ? {} : { cost }) }
 }
 
 const crashLoop = (): Fault =>

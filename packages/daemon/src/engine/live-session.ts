@@ -29,6 +29,7 @@ import type {
   Store,
   StoredEvent,
 } from '../store/store.ts'
+import type { Used } from '../turn/cost.ts'
 import { reduce } from '../turn/reduce.ts'
 import { faultNotesOf } from '../turn/seen-faults.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
@@ -74,6 +75,8 @@ export class LiveSession {
   waitsForChange = false
   /** Set while a full disk keeps the `parked` event itself from being written. */
   memoryPark: Parked | null = null
+  /** What the last attempt used, until an event says it: of an attempt that parks or ends its turn, that event does. */
+  unsaid: Used | null = null
   readonly #ports: Ports
   readonly #store: Store
   readonly #mutex = new Mutex()
@@ -350,6 +353,7 @@ export class LiveSession {
     const { suspect = this.#row.suspect } = append
     this.#row = { ...this.#row, ...changed, lastSeq, suspect, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
+    if (append.events.some(({ type }) => SAYS_USAGE.has(type))) this.unsaid = null
     this.#ports.folders.update(this)
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.journalChars += body.length
@@ -378,6 +382,15 @@ export function unstartedCallsOf({ turn }: SessionFold): Set<string> {
     (first.notesFile && first.file === undefined)
   return new Set((hasNotLeft ? [first, ...later] : later).map((call) => call.callId))
 }
+
+const SAYS_USAGE: ReadonlySet<string> = new Set<EventType>([
+  'tool-call',
+  'retry',
+  'compacted',
+  'parked',
+  'turn-end',
+  'turn-error',
+])
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
 

@@ -44,7 +44,7 @@ export async function parkTurn(
   const { report } = faultFrom(fault).with({ turnId: turn.id, message })
   const drafts: readonly EventDraft[] = [
     ...before,
-    { type: 'parked', turnId: turn.id, fault: report, resumeAt, because },
+    { type: 'parked', turnId: turn.id, fault: report, resumeAt, because, ...session.unsaid },
   ]
   session.waitsForChange = false // this process parks it: it knows what changes
   const data =

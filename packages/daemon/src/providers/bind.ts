@@ -8,7 +8,7 @@
 import { redact } from '@breakfall/faults'
 import { API_NAMES, type ApiName, isProfileName, PROFILE_NAMES } from '@breakfall/model/names'
 import type { ProviderGiven, TurnProvider } from '@breakfall/wire'
-import { invalidRequest } from '@breakfall/wire/internal'
+import { invalidRequest, modelFactsOf } from '@breakfall/wire/internal'
 import type { LiveConfig, ProviderConfig } from '../options.ts'
 
 export const DEFAULT_PROVIDER = 'default'
@@ -84,17 +84,7 @@ export const isApiName = (name: string | undefined): name is ApiName => API_NAME
 
 function given(provider: ProviderGiven, live: LiveConfig): Pick<Binding, 'provider' | 'secret'> {
   refuseUnknownNames(provider)
-  const {
-    name = 'inline',
-    baseUrl,
-    apiKey,
-    apiKeyEnv,
-    profile,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
-  } = provider
+  const { name = 'inline', baseUrl, apiKey, apiKeyEnv, profile } = provider
   const address = { baseUrl: shownUrl(baseUrl), api: apiOf(provider) }
   const config = providersOf(live).get(name)
   const known = config !== undefined && isSameAddress({ ...address, baseUrl }, config) ? config : undefined
@@ -104,10 +94,7 @@ function given(provider: ProviderGiven, live: LiveConfig): Pick<Binding, 'provid
     name,
     ...address,
     profile,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
+    ...modelFactsOf(provider),
     apiKeyEnv,
     ...(known !== undefined && known.isFixed !== true ? { isNamed: true } : {}),
     ...(isOwn ? (known?.apiKey === undefined || !hasSecret ? {} : { keyFrom: 'daemon' }) : { keyFrom: 'session' }),
@@ -136,17 +123,13 @@ function splitModel(text: string, live: LiveConfig): { provider: string; model: 
 }
 
 function configured(name: string, config: ProviderConfig): TurnProvider {
-  const { baseUrl, profile, contextTokens, priceIn, priceOut, background, apiKey, apiKeyVariable, isFixed, serve } =
-    config
+  const { baseUrl, profile, apiKey, apiKeyVariable, isFixed, serve } = config
   return {
     name,
     baseUrl: serve === undefined ? shownUrl(baseUrl) : '',
     api: apiOf(config),
     profile,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
+    ...modelFactsOf(config),
     apiKeyEnv: apiKeyVariable,
     ...(isFixed === true ? {} : { isNamed: true }),
     ...(apiKey === undefined ? {} : { keyFrom: 'daemon' }),

@@ -7,7 +7,7 @@
 import { Fault } from '@breakfall/faults'
 import { isProfileName } from '@breakfall/model/names'
 import type { ProviderGiven, ProviderView, TurnProvider } from '@breakfall/wire'
-import { invalidRequest } from '@breakfall/wire/internal'
+import { invalidRequest, modelFactsOf } from '@breakfall/wire/internal'
 import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
 import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
@@ -235,16 +235,13 @@ const isDefaultProvider = (provider: TurnProvider | null, live: LiveConfig): boo
 
 function endpointOf(bound: TurnProvider, config: ProviderConfig | undefined): ProviderConfig {
   if (config !== undefined && bound.isNamed === true) return config
-  const { baseUrl, api, profile, contextTokens, priceIn, priceOut, background, apiKeyEnv } = bound
+  const { baseUrl, api, profile, apiKeyEnv } = bound
   return {
     baseUrl,
     apiKeyVariable: apiKeyEnv,
     api: isApiName(api) ? api : undefined,
     profile: isProfileName(profile) ? profile : undefined,
-    contextTokens,
-    priceIn,
-    priceOut,
-    background,
+    ...modelFactsOf(bound),
   }
 }
 

@@ -16,8 +16,13 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'taken-over':
       return reduceAnswer(answer, event)
     case 'parked':
-    case 'retry':
       return reduceAnswer(answer, { ...event, fault: faultFrom(event.fault).report })
+    case 'retry':
+      return reduceAnswer(answer, {
+        ...event,
+        fault: faultFrom(event.fault).report,
+        tells: event.told !== undefined,
+      })
     case 'turn-queued':
     case 'turn-start':
     case 'tool-output':

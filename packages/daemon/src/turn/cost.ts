@@ -1,8 +1,23 @@
 /** What a turn costs, from prices per million tokens. Pure. Unknown is never 0. */
+import type { ApiName } from '@breakfall/model'
 import type { Cost, Usage } from '@breakfall/wire'
+import type { ModelFacts } from '@breakfall/wire/internal'
 
-/** Per million tokens. */
-export type Price = { readonly in: number; readonly out: number }
+/** Per million tokens. Without a price for what a cache read or took, that counts as any other input. */
+export type Price = {
+  readonly in: number
+  readonly out: number
+  readonly cacheRead?: number | undefined
+  readonly cacheWrite?: number | undefined
+}
+
+/** From the configuration. Anthropic's prices for its cache follow from the price of input; other providers' do not. */
+export function priceOf(facts: ModelFacts, api: ApiName): Price | undefined {
+  const { priceIn, priceOut, priceCacheRead, priceCacheWrite } = facts
+  if (priceIn === undefined || priceOut === undefined) return undefined
+  const [read, write] = api === 'anthropic-messages' ? [0.1 * priceIn, 1.25 * priceIn] : []
+  return { in: priceIn, out: priceOut, cacheRead: priceCacheRead ?? read, cacheWrite: priceCacheWrite ?? write }
+}
 
 /** The prices that the configuration gives are in this currency. */
 export const CURRENCY = 'USD'
@@ -13,15 +28,28 @@ export type CostSum = {
   /** Something without a price, or without a count, was used. */ readonly isPartial: boolean
 }
 
+/** What one attempt used, and what that cost if it has a price. */
+export type Used = { readonly usage: Usage; readonly cost?: Cost }
+
+export function usedOf(usage: Usage, price: Price | undefined): Used {
+  const cost = costOf(usage, price)
+  return cost === undefined ? { usage } : { usage, cost }
+}
+
 export const NO_COST: CostSum = { cost: null, isPartial: false }
 
 /** What this usage costs. Undefined without a price. */
-export function costOf({ inputTokens, outputTokens }: Usage, price: Price | undefined): Cost | undefined {
+export function costOf(usage: Usage, price: Price | undefined): Cost | undefined {
   if (price === undefined) return undefined
+  const { inputTokens, outputTokens, cacheReadTokens: read = 0, cacheWriteTokens: written = 0 } = usage
   const [input, output] = [inputTokens.value, outputTokens.value]
   if (input === null || output === null) return { value: null, currency: CURRENCY, quality: 'unknown' }
-  const isKnown = inputTokens.quality === 'known' && outputTokens.quality === 'known'
-  const value = rounded((input * price.in + output * price.out) / 1_000_000)
+  const { cacheRead, cacheWrite } = price
+  const isPriced = (read === 0 || cacheRead !== undefined) && (written === 0 || cacheWrite !== undefined)
+  const isKnown = isPriced && inputTokens.quality === 'known' && outputTokens.quality === 'known'
+  const cached = read * (cacheRead ?? price.in) + written * (cacheWrite ?? price.in)
+  const fresh = Math.max(0, input - read - written)
+  const value = rounded((fresh * price.in + cached + output * price.out) / 1_000_000)
   return { value, currency: CURRENCY, quality: isKnown ? 'known' : 'estimated' }
 }
 

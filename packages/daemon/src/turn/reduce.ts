@@ -229,9 +229,20 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
-  const { overflow, fault } = event
-  if (overflow === undefined) return { ...state, turn: next }
+  const { overflow, fault, told } = event
+  const entries = told === undefined ? state.entries : [...state.entries, ...cutCall(event, told)]
+  if (overflow === undefined) return { ...state, entries, turn: next }
   return { ...state, turn: { ...next, isTooLong: true }, window: withRefusal(state.window, overflow, fault) }
+}
+
+/** A call that was cut off, as the model reads it: without arguments, and with what to do instead as its result. */
+function cutCall(event: SessionEventOf<'retry'>, told: NonNullable<SessionEventOf<'retry'>['told']>): readonly Entry[] {
+  const place = placeOf(event, event.step)
+  const callId = `cut${String(event.seq % 1_000_000).padStart(6, '0')}` // nine letters and digits: Mistral takes no other
+  return [
+    { role: 'assistant', text: '', calls: [{ callId, tool: told.tool, arguments: {} }], ...place },
+    { role: 'tool', callId, text: told.text, ...place },
+  ]
 }
 
 function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'compacted'>): SessionFold {
@@ -258,6 +269,8 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
     retryAt: null,
     faultsSurvived: turn.faultsSurvived + counts,
     faultsOpen: turn.faultsOpen + counts,
+    usage: addUsage(turn.usage, event.usage),
+    cost: addCost(turn.cost, event.usage, event.cost),
   }
 }
 

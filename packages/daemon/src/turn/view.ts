@@ -153,8 +153,10 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
     return { ...base, state: 'finished', parked: null, fault: null, ...finished }
   }
   const state: TurnState = end.category === 'cancelled' ? 'cancelled' : 'failed'
-  const { type: _type, seq: _seq, sessionId: _session, filesChanged: _files, filesUnknown: _unknown, ...fault } = end
-  return { ...base, state, parked: null, fault, endedAt: end.at, lastSeq: end.seq }
+  const { type: _type, seq: _seq, sessionId: _session, filesChanged: _files, filesUnknown: _unknown, ...rest } = end
+  const { usage = base.usage, cost = base.cost, ...fault } = rest
+  const used = { usage, ...(cost === undefined ? {} : { cost }) }
+  return { ...base, state, parked: null, fault, ...used, endedAt: end.at, lastSeq: end.seq }
 }
 
 /** What the end of the turn says about its files replaces what its calls said. */

@@ -3,32 +3,63 @@ import type { AnswerRequest, ChatMessage } from '../answer.ts'
 import { oncePerMessage } from '../body-bytes.ts'
 import type { JsonObject } from '../json.ts'
 
-const MAX_TOKENS_DEFAULT = 8192 // the API requires a number; every model since 2024 can write that much
-
+/**
+ * With `promptCache`, up to four marks say where the cache may begin: after the tools, after the system prompt, at the end of the
+ * conversation, and where the last request ended. The provider finds the last request there, however many blocks came since.
+ */
 export function anthropicBody(request: AnswerRequest): JsonObject {
-  const { model, messages, tools, maxTokens, temperature, extra } = request
-  const system = messages.filter(({ role }) => role === 'system').map(({ content }) => content)
+  const { model, messages, tools, maxTokens, temperature, promptCache = false, extra } = request
+  const system = messages.flatMap(({ role, content }) => (role === 'system' ? [content ?? ''] : [])).join('\n\n')
   const body: Record<string, unknown> = {
     model,
-    max_tokens: maxTokens ?? MAX_TOKENS_DEFAULT,
-    messages: turns(messages),
+    max_tokens: maxTokens ?? outputTokensMax(model),
+    messages: promptCache ? withMarks(turns(messages)) : turns(messages),
     stream: true,
   }
-  if (system.length > 0) body['system'] = system.join('\n\n')
-  if (tools !== undefined && tools.length > 0)
-    body['tools'] = tools.map(({ function: { name, description, parameters } }) => ({
+  if (system !== '') body['system'] = promptCache ? [marked({ type: 'text', text: system })] : system
+  if (tools !== undefined && tools.length > 0) {
+    const specs = tools.map(({ function: { name, description, parameters } }) => ({
       name,
       ...(description === undefined ? {} : { description }),
       input_schema: parameters ?? { type: 'object', properties: {} },
     }))
+    body['tools'] = promptCache ? specs.map((spec, at) => (at === specs.length - 1 ? marked(spec) : spec)) : specs
+  }
   if (temperature !== undefined) body['temperature'] = temperature
   return { ...body, ...extra }
 }
 
 // ---- details ----
 
-type Block = Record<string, unknown>
-type Turn = { role: 'user' | 'assistant'; content: string | Block[] }
+/** The API requires a number, and refuses a number above the model's own limit. */
+function outputTokensMax(model: string): number {
+  const name = model.toLowerCase().replaceAll('.', '-')
+  return OUTPUT_LIMITS.find(([pattern]) => pattern.test(name))?.[1] ?? OUTPUT_TOKENS_MAX
+}
+
+/** Every model since Claude 3.7 can write this much. More would leave less of the window to the conversation. */
+const OUTPUT_TOKENS_MAX = 30_000
+const OUTPUT_LIMITS: readonly (readonly [RegExp, number])[] = [
+  [/claude-(?:2|instant|3-(?:opus|sonnet|haiku))/, 4_096],
+  [/claude-3-5/, 8_192],
+]
+
+const marked = (block: Block): Block => ({ ...block, cache_control: { type: 'ephemeral' } })
+
+/** The last request ended with the user's message before the last one. */
+function withMarks(messages: readonly Turn[]): readonly Turn[] {
+  const ends = messages.flatMap(({ role }, at) => (role === 'user' ? [at] : [])).slice(-2)
+  return messages.map((message, at) => (ends.includes(at) ? withMark(message) : message))
+}
+
+function withMark({ role, content }: Turn): Turn {
+  const last = content.at(-1)
+  if (last === undefined || last['text'] === '') return { role, content } // the API refuses to mark an empty text
+  return { role, content: content.with(-1, Object.freeze(marked(last))) }
+}
+
+type Block = Readonly<Record<string, unknown>>
+type Turn = { readonly role: 'user' | 'assistant'; readonly content: Block[] }
 
 /** Tool results are part of the user's message here, those of one step together in one message. */
 function turns(messages: readonly ChatMessage[]): readonly Turn[] {
@@ -53,7 +84,7 @@ const blocksOf = oncePerMessage((message: ChatMessage): readonly Block[] => {
 function add(out: Turn[], role: Turn['role'], blocks: readonly Block[]): void {
   if (blocks.length === 0) return // the API refuses an empty message
   const last = out.at(-1)
-  if (last?.role === role && Array.isArray(last.content)) last.content.push(...blocks)
+  if (last?.role === role) last.content.push(...blocks)
   else out.push({ role, content: [...blocks] })
 }
 

@@ -151,12 +151,11 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
   #usage(usage: unknown): void {
     if (!isObject(usage)) return
     const { input_tokens: fresh, output_tokens: output } = usage
-    const cached = numberOr(usage['cache_read_input_tokens']) + numberOr(usage['cache_creation_input_tokens'])
-    const known = this.answer.usage
-    this.answer.usage = {
-      input: typeof fresh === 'number' && fresh + cached > 0 ? fresh + cached : known.input,
-      output: typeof output === 'number' ? output : known.output,
-    }
+    const { cache_read_input_tokens: cacheRead, cache_creation_input_tokens: cacheWrite } = usage
+    const input = numberOr(fresh) + numberOr(cacheRead) + numberOr(cacheWrite)
+    // Some servers send zeros with the last event.
+    const known = typeof fresh === 'number' && input > 0 ? { input, cacheRead, cacheWrite } : {}
+    this.answer.count({ ...known, output })
   }
 }
 

@@ -80,12 +80,12 @@ export class GeminiDecoder implements AnswerDecoder {
 
   #usage(usage: unknown): void {
     if (!isObject(usage)) return
-    const { promptTokenCount: input, candidatesTokenCount: output } = usage
-    const known = this.answer.usage
-    this.answer.usage = {
-      input: typeof input === 'number' ? input : known.input,
-      output: typeof output === 'number' ? output + numberOr(usage['thoughtsTokenCount']) : known.output,
-    }
+    const { promptTokenCount: input, candidatesTokenCount, cachedContentTokenCount: cacheRead } = usage
+    const output =
+      typeof candidatesTokenCount === 'number'
+        ? candidatesTokenCount + numberOr(usage['thoughtsTokenCount'])
+        : undefined
+    this.answer.count({ input, output, cacheRead })
   }
 }
 

@@ -174,12 +174,9 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     return finishNamed(this.#choices[0]?.finish ?? 'stop')
   }
 
-  #usage({ prompt_tokens: input, completion_tokens: output }: JsonObject): void {
-    const known = this.answer.usage
-    this.answer.usage = {
-      input: typeof input === 'number' ? input : known.input,
-      output: typeof output === 'number' ? output : known.output,
-    }
+  #usage({ prompt_tokens: input, completion_tokens: output, ...more }: JsonObject): void {
+    const { cached_tokens, cache_write_tokens: cacheWrite } = objectOr(more['prompt_tokens_details']) // the second: OpenRouter
+    this.answer.count({ input, output, cacheRead: cached_tokens ?? more['prompt_cache_hit_tokens'], cacheWrite }) // DeepSeek
   }
 }
 

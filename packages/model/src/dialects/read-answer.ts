@@ -82,7 +82,13 @@ export type Part = TextPart | ToolPart
 /** Kept until the call is proven. Larger than any file that a model has written; a server that never stops is cut off here. */
 export const ARGUMENTS_CHARS_MAX = 16 * 1024 * 1024
 
-export type TokenCounts = { readonly input: number | undefined; readonly output: number | undefined }
+export type TokenCounts = {
+  /** With those that came from a cache or went into one. */
+  readonly input?: number | undefined
+  readonly output?: number | undefined
+  readonly cacheRead?: number | undefined
+  readonly cacheWrite?: number | undefined
+}
 
 /** Called whenever a part grows. */
 export type PartHandler = {
@@ -96,7 +102,7 @@ export class ReadAnswer {
   finish: string | null = null
   /** The protocol's end marker was read: `[DONE]`, `message_stop`, `response.completed`. */
   ended = false
-  usage: TokenCounts = { input: undefined, output: undefined }
+  #usage: TokenCounts = {}
   /** Grows with everything the model says. */
   progress = 0
   /** A tool that the provider ran while it answered, and whose effects another attempt would repeat. */
@@ -148,6 +154,16 @@ export class ReadAnswer {
     part.arguments += json
     this.progress++
     this.#handler.tool(part)
+  }
+
+  get usage(): TokenCounts {
+    return this.#usage
+  }
+
+  /** What the server counted, as numbers or anything else. A count that is left out does not change. */
+  count(counts: { readonly [K in keyof TokenCounts]: unknown }): void {
+    const numbers = Object.entries(counts).filter(([, value]) => typeof value === 'number')
+    this.#usage = { ...this.#usage, ...Object.fromEntries(numbers) }
   }
 
   get tools(): readonly ToolPart[] {

@@ -330,12 +330,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (item.tool !== undefined && item.tool.callId !== '') this.#byCall.set(item.tool.callId, item)
   }
 
-  #usage({ input_tokens: input, output_tokens: output }: JsonObject): void {
-    const known = this.answer.usage
-    this.answer.usage = {
-      input: typeof input === 'number' ? input : known.input,
-      output: typeof output === 'number' ? output : known.output,
-    }
+  #usage({ input_tokens: input, output_tokens: output, input_tokens_details: details }: JsonObject): void {
+    this.answer.count({ input, output, cacheRead: objectOr(details)['cached_tokens'] })
   }
 }
 

@@ -35,6 +35,8 @@ export type Ladder = {
   readonly fallbacks: number
   /** There is something in the conversation that can be dropped to make it shorter. */
   readonly canCompact: boolean
+  /** The next request can tell the model that its call was cut off. */
+  readonly canTell: boolean
   /** Somebody can wake the turn again. False in a library call. */
   readonly canPark: boolean
   /** When everything must be over, in epoch milliseconds. */
@@ -72,6 +74,8 @@ export type Rung =
       readonly delayMs: number
       readonly nextAt: string
       readonly prefillRefused: boolean
+      /** The next request tells the model that its call was cut off. */
+      readonly tells: boolean
       /** The failed attempt cost nothing. */
       readonly free: boolean
     })
@@ -96,7 +100,8 @@ export function nextRung(state: AnswerState, failure: AttemptFailure, ladder: La
   if (decision.action === 'park') return park(fault, decision, base)
   const { delayMs } = decision
   const nextAt = timeOf(now + delayMs)
-  const action = rungOf(decision.action, !prefillRefused && canResume(state, ladder))
+  const tells = decision.because === 'output_too_long'
+  const action = rungOf(decision.action, !tells && !prefillRefused && canResume(state, ladder))
   const max = action === 'fallback' ? base.max : Math.max(base.max, attempt + 1)
   return {
     ...base,
@@ -107,6 +112,7 @@ export function nextRung(state: AnswerState, failure: AttemptFailure, ladder: La
     delayMs,
     nextAt,
     prefillRefused,
+    tells,
     free,
     fault: withDecision(fault, decision).with({ retry: { attempt, max, nextAt } }).report,
   }
@@ -117,8 +123,8 @@ export function rungEvent(rung: Rung, now: number): MachineEvent {
   const { attempt, fault } = rung
   if (rung.action === 'stop') return { type: 'stopped', attempt, fault }
   if (rung.action === 'park') return { type: 'parked', at: timeOf(now), fault }
-  const { delayMs, prefillRefused, free } = rung
-  const retry = { type: 'retry', at: timeOf(now), attempt, fault, delayMs, prefillRefused, free } as const
+  const { delayMs, prefillRefused, tells, free } = rung
+  const retry = { type: 'retry', at: timeOf(now), attempt, fault, delayMs, prefillRefused, tells, free } as const
   return { ...retry, action: rung.action === 'compact' ? 'retry' : rung.action }
 }
 
@@ -169,6 +175,8 @@ function situationOf(
     parking: ladder.canPark ? { used: parks, usedMs: parkedMs } : 'impossible',
     compactions,
     canCompact: ladder.canCompact,
+    cuts: state.cuts,
+    canTell: ladder.canTell,
     hasOtherFaults: state.failedAs.some((category) => category !== fault.category),
     deadlineAt,
     dice,

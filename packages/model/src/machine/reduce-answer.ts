@@ -48,6 +48,8 @@ export type RetryEvent = {
   readonly action: 'retry' | 'resume' | 'fallback' | 'resolve'
   readonly delayMs: number
   readonly prefillRefused?: boolean | undefined
+  /** The next request tells the model that its call was cut off. */
+  readonly tells?: boolean | undefined
   /** The failed attempt cost nothing. */
   readonly free?: boolean | undefined
 }
@@ -150,7 +152,7 @@ function drawn(state: AnswerState, { delayMs, free }: RetryEvent): AnswerState {
 }
 
 function retried(state: AnswerState, event: RetryEvent): AnswerState {
-  const { attempt, fault, action, prefillRefused, free } = event
+  const { attempt, fault, action, prefillRefused, tells, free } = event
   const isFallback = action === 'fallback'
   return {
     ...askingAgain(seen(state, attempt)),
@@ -162,6 +164,7 @@ function retried(state: AnswerState, event: RetryEvent): AnswerState {
     lastFault: fault,
     keptAttempt: action === 'resume' ? attempt : 0,
     prefillRefused: state.prefillRefused || prefillRefused === true,
+    cuts: isFallback ? 0 : state.cuts + (tells === true ? 1 : 0),
   }
 }
 

@@ -32,6 +32,8 @@ export type AnswerState = {
   readonly keptAttempt: number
   /** The server refused to continue kept text, so it is not asked to again in this step. */
   readonly prefillRefused: boolean
+  /** Calls of this step that the output limit cut off and that the conversation mentions. */
+  readonly cuts: number
   /** What the step's attempts have shown and not discarded, in order. */
   readonly parts: readonly ShownPart[]
   /** Set while the turn is parked. */
@@ -98,6 +100,7 @@ export const NO_STEP = {
   lastFault: null,
   keptAttempt: 0,
   prefillRefused: false,
+  cuts: 0,
   parts: [],
 } as const satisfies Partial<AnswerState>
 

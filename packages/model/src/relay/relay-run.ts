@@ -89,6 +89,7 @@ export class RelayRun {
       canReplay,
       fallbacks: this.#targets.length - 1 - this.#state.target,
       canCompact: false, // the conversation is the client's
+      canTell: false,
       canPark: false,
       deadlineAt,
       dice: dice(),

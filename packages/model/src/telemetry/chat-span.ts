@@ -74,6 +74,8 @@ export class ChatSpan {
       [A.finishReasons]: finish === undefined ? undefined : [finish],
       [A.inputTokens]: input,
       [A.outputTokens]: output,
+      [A.cacheReadTokens]: usage?.cacheReadTokens,
+      [A.cacheWriteTokens]: usage?.cacheWriteTokens,
     })
     this.#span.end(error)
     this.#measure(error, { input, output })

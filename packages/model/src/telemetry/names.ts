@@ -20,6 +20,8 @@ export const TELEMETRY = {
     timeToFirstChunk: 'gen_ai.response.time_to_first_chunk',
     inputTokens: 'gen_ai.usage.input_tokens',
     outputTokens: 'gen_ai.usage.output_tokens',
+    cacheReadTokens: 'gen_ai.usage.cache_read.input_tokens',
+    cacheWriteTokens: 'gen_ai.usage.cache_creation.input_tokens',
     tokenType: 'gen_ai.token.type',
     toolName: 'gen_ai.tool.name',
     toolCall: 'gen_ai.tool.call.id',
