@@ -34,7 +34,7 @@ async function run(): Promise<{ marked: readonly CountedInput[]; plain: readonly
     await api.ended(id, await api.prompt(id, 'read the notes again and again'))
   } finally {
     await daemon.close()
-    stopRunner(stateDir)
+    await stopRunner(stateDir)
     await model.close()
     rmSync(folder, { recursive: true, force: true })
   }
