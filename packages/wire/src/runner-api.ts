@@ -90,6 +90,9 @@ export const boxCreateSchema = body({
     })
     .max(64, { error: 'a list of at most 64 mounts' })
     .optional(),
+  grant: text(200, 'a grant')
+    .optional()
+    .describe('a signature of `breakfall run`: the user of this machine allows these folders for this box'),
   autoStart: flag().optional(),
   checkpoints: oneOf(CHECKPOINT_MODES).optional().describe('default off'),
 })

@@ -10,10 +10,9 @@ import { NO_MODEL } from '../daemon/options.ts'
 import { chooseModel, isReachable, type ModelChoice, type ReachableModel } from '../model/choose.ts'
 import { firstListedModel, listModels, noListFault } from '../model/list.ts'
 import { Interrupt } from '../process/interrupt.ts'
-import { prepareStateDir } from '../process/state-folder.ts'
 import { howToSetModel, rehearse } from '../rehearsal/rehearse.ts'
 import { TurnAdoption } from '../run/adopt-turn.ts'
-import { boxToCreate, runMounts } from '../run/box.ts'
+import { boxToCreate } from '../run/box.ts'
 import { broughtModel, changeFor, type ChangeOptions, keyForTurn, noModelFault } from '../run/brought-model.ts'
 import { childDaemonFor } from '../run/child-daemon.ts'
 import { letDownloadsEnd } from '../run/downloads.ts'
@@ -32,7 +31,6 @@ import { RunDaemon } from '../run/run-daemon.ts'
 import { sessionToContinue, sessionToCreate } from '../run/session.ts'
 import { localRunner } from '../runner/local.ts'
 import { runWithoutPrompt } from '../run/without-prompt.ts'
-import { grantMounts, grantWorkspace } from '../workspace/allowed.ts'
 import { cancelWithoutDaemon } from './steer.ts'
 import { currentFolder, isWritable, refuseUnsafeFolder } from '../workspace/work-folder.ts'
 
@@ -63,7 +61,6 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   if (told !== undefined) out.say(`model: ${announced(told)}`)
   const unsetKey = told === undefined || theirs !== undefined ? undefined : unsetKeyVariable(told, config.loaded.config)
   if (unsetKey !== undefined) out.say(out.styleErr('yellow', `warning: ${unsetKey} is not set, so no key is sent`))
-  if (config.daemon.kind === 'local') grantFolders(context, folder) // also for a later daemon, if the turn parks
   await using daemon = new RunDaemon({
     place: config,
     childOptions: childDaemonFor(context, folder),
@@ -114,12 +111,6 @@ function runnerNotice({ config, out }: RunContext): (event: SessionEvent) => voi
 }
 
 const IN_BOX: ReadonlySet<SessionEvent['type']> = new Set(['tool-call', 'tool-output', 'tool-result'])
-
-function grantFolders(context: RunContext, folder: string): void {
-  const stateDir = prepareStateDir(context.config.stateDir)
-  grantWorkspace(stateDir, folder)
-  if (!isContinuing(context)) grantMounts(stateDir, runMounts(context))
-}
 
 /** A continued session keeps its provider and its model, unless a flag names others. It gets this terminal's key for its provider. */
 async function changed(client: DaemonClient, session: Session, given: ChangeOptions): Promise<Session> {

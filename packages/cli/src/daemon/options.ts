@@ -5,7 +5,7 @@ import type { ConfiguredProvider } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import type { RunnerSetting } from '../config/runner.ts'
 import type { ModelChoice } from '../model/choose.ts'
-import { allowedFolders, grantedMounts, grantedWorkspaces } from '../workspace/allowed.ts'
+import { allowedFolders } from '../workspace/allowed.ts'
 
 /** The base URL of a daemon without a model. */
 export const NO_MODEL = 'none:'
@@ -24,7 +24,6 @@ export function daemonSettings(
   const allowWorkspace = [
     ...allowedFolders(runner.allowWorkspace, 'runner.allowWorkspace'),
     ...allowedFolders(flags.allowWorkspace, '--allow-workspace'),
-    ...grantedWorkspaces(config.stateDir),
   ]
   return {
     agent: config.agent,
@@ -38,8 +37,7 @@ export function daemonSettings(
       isolation: flags.allowIsolation ?? runner.isolation,
       boxesMax: runner.boxesMax,
       level: runner.isolation,
-      allowWorkspace,
-      allowMount: grantedMounts(config.stateDir),
+      allowWorkspace: [...new Set(allowWorkspace)],
     },
   }
 }

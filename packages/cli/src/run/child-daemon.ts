@@ -6,13 +6,7 @@ import type { RunContext } from './options.ts'
 export function childDaemonFor({ config, options, out }: RunContext, folder: string): ChildDaemonOptions {
   const level = options.isolation ?? options.answer?.isolation ?? config.runner.isolation
   return {
-    args: [
-      '--state-dir',
-      config.stateDir,
-      '--allow-workspace',
-      folder,
-      ...(level === 'process' ? ['--allow-isolation', 'process'] : []),
-    ],
+    args: ['--state-dir', config.stateDir, ...(level === 'process' ? ['--allow-isolation', 'process'] : [])],
     env: config.childEnv,
     cwd: folder,
     onRestart: onRestart(out),

@@ -5,7 +5,8 @@ import type { Session, SessionCreate } from '@breakfall/wire'
 import { fullId } from '../sessions/ids.ts'
 import { boxToCreate } from './box.ts'
 import type { BroughtModel } from './brought-model.ts'
-import type { RunContext, RunOptions } from './options.ts'
+import { isContinuing, type RunContext, type RunOptions } from './options.ts'
+import { signedBox } from '../workspace/allowed.ts'
 
 export function sessionToCreate(
   context: RunContext,
@@ -13,10 +14,13 @@ export function sessionToCreate(
   prompt: string | undefined,
   brought: BroughtModel,
 ): SessionCreate {
-  const { policy, agent, runTools } = context.config
+  const { config } = context
+  const { policy, agent, runTools } = config
+  const box = boxToCreate(context, folder)
+  const isHere = config.daemon.kind === 'local' && config.runner.kind === 'local' && !isContinuing(context)
   return {
     title: prompt === undefined ? null : (prompt.split('\n')[0]?.slice(0, 80) ?? null),
-    box: boxToCreate(context, folder),
+    box: isHere ? signedBox(box, config.stateDir) : box,
     ...brought,
     ...(policy === undefined ? {} : { policy }),
     ...(agent === undefined ? {} : { agent }),

@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { Fault, redactStart } from '@breakfall/faults'
 import { isDead, readProcess, sendSignal } from '@breakfall/supervisor/platform'
 import { loadTokens } from '@breakfall/wire/node'
@@ -57,8 +58,9 @@ export function isAlive({ pid, startTime }: LocalRunner): boolean {
 
 /** What a runner was allowed when it was started. This cannot change while it runs. */
 type RunnerGrants = {
+  readonly version: typeof GRANTS_VERSION
   readonly allowWorkspace: readonly string[]
-  readonly boxesMax?: number | undefined
+  readonly boxesMax: number | null
   readonly allowMount: readonly string[]
   readonly isolation: string | null
   readonly level: string | null
@@ -67,27 +69,18 @@ type RunnerGrants = {
 }
 
 const grantsOf = (config: RunnerConfig): RunnerGrants => ({
+  version: GRANTS_VERSION,
   allowWorkspace: [...new Set(config.allowWorkspace ?? [])].sort(),
   allowMount: [...new Set(config.allowMount ?? [])].sort(),
   isolation: config.isolation ?? null,
-  boxesMax: config.boxesMax,
+  boxesMax: config.boxesMax ?? null,
   level: config.level ?? null,
   path: process.env['PATH'] ?? null,
 })
 
-/** Whether the runner that was started last on this folder has everything the configuration requires now. */
-export function isGranted(stateDir: string, config: RunnerConfig): boolean {
-  const wanted = grantsOf(config)
-  const { allowWorkspace, allowMount, isolation, level, path, boxesMax } = readGrants(stateDir)
-  const isIsolated = (wanted.isolation !== 'process' || isolation === 'process') && wanted.level === level
-  return (
-    isIsolated &&
-    boxesMax === wanted.boxesMax &&
-    wanted.path === path &&
-    wanted.allowMount.every((mount) => allowMount.includes(mount)) &&
-    wanted.allowWorkspace.every((folder) => allowWorkspace.some((allowed) => isWithin(folder, allowed)))
-  )
-}
+/** Whether the runner that was started last on this folder allows what the configuration allows now: not less, and not more. */
+export const isGranted = (stateDir: string, config: RunnerConfig): boolean =>
+  isDeepStrictEqual(readGrants(stateDir), grantsOf(config))
 
 /** Ends the runner that its file names, or that we started. Its execs keep running, and its successor adopts them. */
 export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
@@ -114,7 +107,7 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
   for (const allowed of grants.allowWorkspace) flags.push('--allow-workspace', allowed)
   for (const mount of grants.allowMount) flags.push('--allow-mount', mount)
   if (grants.isolation === 'process') flags.push('--allow-isolation', 'process')
-  if (grants.boxesMax !== undefined) flags.push('--boxes-max', String(grants.boxesMax))
+  if (grants.boxesMax !== null) flags.push('--boxes-max', String(grants.boxesMax))
   if (grants.level === 'process') flags.push('--isolation', 'process')
   const log = openSync(join(stateDir, 'runner.log'), 'a', 0o600)
   const child = spawn(program, [...before, ...flags], { detached: true, stdio: ['ignore', 'pipe', log] })
@@ -155,17 +148,16 @@ export function startLocalRunner(options: LocalRunnerOptions, config: RunnerConf
 const STOP_LOOK_MS = 50
 const STOP_LOOKS_MAX = 100 // five seconds, with SIGTERM for the first half
 
-const isWithin = (folder: string, above: string): boolean => folder === above || folder.startsWith(`${above}/`)
-
 const grantsFile = (stateDir: string): string => join(stateDir, 'runner.grants.json')
 
-const NO_GRANTS: RunnerGrants = { allowWorkspace: [], allowMount: [], isolation: null, level: null, path: null }
+/** Earlier runners were also allowed what runs had asked for, so they are replaced. */
+const GRANTS_VERSION = 2
 
-function readGrants(stateDir: string): RunnerGrants {
+function readGrants(stateDir: string): unknown {
   try {
-    return { ...NO_GRANTS, ...(JSON.parse(readFileSync(grantsFile(stateDir), 'utf8')) as Partial<RunnerGrants>) }
+    return JSON.parse(readFileSync(grantsFile(stateDir), 'utf8'))
   } catch {
-    return NO_GRANTS // nothing was recorded: it was allowed nothing
+    return undefined // nothing was recorded, or it is damaged: what this runner allows is not known
   }
 }
 

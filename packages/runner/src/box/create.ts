@@ -1,7 +1,9 @@
 /** Decides what a new box will be, or why it is refused, before anything is made. */
 import { statSync } from 'node:fs'
+import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxCreate, CheckpointMode, IsolationLevel } from '@breakfall/wire'
+import { FOLDER_KEY, isSigned } from '@breakfall/wire/node'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { RunnerHost } from '../host.ts'
@@ -9,9 +11,9 @@ import { gitForCheckpoints } from './checkpointed.ts'
 import type { Controller } from '../isolation/cgroup.ts'
 import { aboutBox } from './about.ts'
 import { canMountHome, planHome } from './home-plan.ts'
-import { type BoxMount, checkMounts } from './mounts.ts'
+import { type BoxMount, realMounts, refuseUnallowedMounts } from './mounts.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
-import { checkWorkspace } from './workspace.ts'
+import { realWorkspace, refuseUnallowedWorkspace } from './workspace.ts'
 import { identify } from './workspace-identity.ts'
 
 /** `allowed`: the names of its network, if that is a list, without presets. */
@@ -24,12 +26,13 @@ export function designBox(
   allowed?: readonly string[],
 ): StoredBox {
   const level = levelFor(host, create)
-  const hostWorkspace = create.workspace === undefined ? paths.workspace : checkWorkspace(create.workspace, host.rules)
+  const hostWorkspace = create.workspace === undefined ? paths.workspace : realWorkspace(create.workspace, host.rules)
   const kind = create.workspace === undefined ? 'private' : 'host'
   const owner = ownerOf(host, level, kind === 'host' ? hostWorkspace : undefined)
   const limits = limitsFor(host, create)
   const network = networkFor(host, level, create)
   const mounts = mountsFor(host, level, create, kind === 'host' ? hostWorkspace : undefined)
+  refuseUnallowed(host, create, hostWorkspace, mounts)
   const isReal = hasRealHome(host, level, create)
   const home = planHome(host, { level, isReal, workspace: hostWorkspace, folder: paths.home })
   const at = isoTime(host.clock.now())
@@ -172,10 +175,23 @@ function mountsFor(
   { mounts = [] }: BoxCreate,
   workspace: string | undefined,
 ): readonly BoxMount[] {
-  const checked = checkMounts(mounts, host.rules, workspace)
+  const checked = realMounts(mounts, host.rules, workspace)
   if (level === 'process' && checked.some(({ mode }) => mode === 'ro'))
     throw unavailable('level "process" mounts nothing', 'a read-only mount cannot be enforced')
   return checked
+}
+
+/** What this runner was started with allows a folder, or a user of this machine allowed exactly these folders for this box. */
+function refuseUnallowed(
+  { rules, stateDir }: RunnerHost,
+  { workspace, grant }: BoxCreate,
+  real: string,
+  mounts: readonly BoxMount[],
+): void {
+  const folders = { workspace: workspace === undefined ? undefined : real, mounts }
+  if (grant !== undefined && isSigned(join(stateDir, FOLDER_KEY), folders, grant)) return
+  if (workspace !== undefined) refuseUnallowedWorkspace(workspace, real, rules)
+  refuseUnallowedMounts(mounts, rules)
 }
 
 function hasRealHome(host: RunnerHost, level: IsolationLevel, create: BoxCreate): boolean {

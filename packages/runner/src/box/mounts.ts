@@ -14,16 +14,14 @@ export function parseMount(text: string): BoxMount {
   return { path, mode: mode === 'rw' ? 'rw' : 'ro' }
 }
 
-/** Real paths, or a 400 that says why not. */
-export function checkMounts(
+/** Real paths, or a 400 that says why nobody can allow them. */
+export function realMounts(
   mounts: NonNullable<BoxCreate['mounts']>,
   rules: WorkspaceRules,
   workspace: string | undefined,
 ): readonly BoxMount[] {
   return mounts.map(({ path, mode = 'ro' }, index) => {
-    const refuse = (expected: string): never => {
-      throw invalidRequest([{ field: `mounts.${index}.path`, expected, got: path }])
-    }
+    const refuse = (expected: string): never => refuseMount(index, path, expected)
     let real: string
     try {
       real = realpathSync(path)
@@ -39,12 +37,22 @@ export function checkMounts(
     if (workspace !== undefined && isInside(real, workspace))
       refuse('a folder outside the workspace, which the box has anyway')
     if (hasSocket(real)) refuse('a folder without sockets, which lead to services of the machine')
-    const isAllowed = rules.mounts.some(
-      (allowed) => isInside(real, allowed.path) && (mode === 'ro' || allowed.mode === 'rw'),
-    )
-    if (!isAllowed) refuse(`a folder below one of --allow-mount${mode === 'rw' ? ' DIR:rw' : ''}`)
     return { path: real, mode }
   })
+}
+
+/** `mounts`: as `realMounts` returns them. */
+export function refuseUnallowedMounts(mounts: readonly BoxMount[], rules: WorkspaceRules): void {
+  for (const [index, { path, mode }] of mounts.entries()) {
+    const isAllowed = rules.mounts.some(
+      (allowed) => isInside(path, allowed.path) && (mode === 'ro' || allowed.mode === 'rw'),
+    )
+    if (!isAllowed) refuseMount(index, path, `a folder below one of --allow-mount${mode === 'rw' ? ' DIR:rw' : ''}`)
+  }
+}
+
+function refuseMount(index: number, path: string, expected: string): never {
+  throw invalidRequest([{ field: `mounts.${index}.path`, expected, got: path }])
 }
 
 // ---- details ----

@@ -12,11 +12,9 @@ export type WorkspaceRules = {
   readonly mounts: readonly { readonly path: string; readonly mode: 'ro' | 'rw' }[]
 }
 
-/** Returns the real path, or throws a 400 that says why not. */
-export function checkWorkspace(path: string, rules: WorkspaceRules): string {
-  const refuse = (expected: string): never => {
-    throw invalidRequest([{ field: 'workspace', expected, got: path }])
-  }
+/** Returns the real path, or throws a 400 that says why nobody can allow it. */
+export function realWorkspace(path: string, rules: WorkspaceRules): string {
+  const refuse = (expected: string): never => refuseWorkspace(path, expected)
   if (!path.startsWith('/')) refuse('an absolute path')
   let real: string
   try {
@@ -29,8 +27,17 @@ export function checkWorkspace(path: string, rules: WorkspaceRules): string {
   const state = realOf(rules.stateDir)
   if (isInside(home, real)) refuse('a folder other than your home folder or a parent of it')
   if (isInside(state, real) || isInside(real, state)) refuse("a folder outside the runner's state folder")
-  if (!rules.allowed.some((folder) => isInside(real, folder))) refuse('a folder below one of --allow-workspace')
   return real
+}
+
+/** `real`: as `realWorkspace` returns it. */
+export function refuseUnallowedWorkspace(path: string, real: string, { allowed }: WorkspaceRules): void {
+  if (!allowed.some((folder) => isInside(real, folder)))
+    refuseWorkspace(path, 'a folder below one of --allow-workspace')
+}
+
+function refuseWorkspace(path: string, expected: string): never {
+  throw invalidRequest([{ field: 'workspace', expected, got: path }])
 }
 
 /** True for the folder itself and everything below it. */

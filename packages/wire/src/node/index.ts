@@ -1,5 +1,6 @@
 /** Building blocks of a service on Node: a bounded HTTP server, routes as data, guards, tokens, bodies, SSE responses. */
 export { bodyChunks, readJson } from './body.ts'
+export { FOLDER_KEY, isSigned, type SignedFolders, signFolders } from './folder-grant.ts'
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
 export { HeldBytes } from './held-bytes.ts'
 export { type Bound, createHttpServer, type HttpServer, type Refusal } from './http-server.ts'
