@@ -1,4 +1,5 @@
 /** Builds the parts of a daemon and connects them. Nothing here starts, listens or closes: `daemon.ts` does. */
+import { EarlierFolders } from './runner/earlier-folders.ts'
 import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
 import { within } from '@breakfall/supervisor/internal'
@@ -128,6 +129,7 @@ export async function assemble(
     now: store.isShared ? () => store.now() : now,
     dice,
     stateDir,
+    earlierFolders: new EarlierFolders(stateDir),
     limits,
     log,
     failpoint,

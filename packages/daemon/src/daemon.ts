@@ -4,6 +4,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Logger } from 'pino'
 import { Fault } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import { DAEMON_HEADER } from '@breakfall/wire'
@@ -24,6 +25,7 @@ import { readiness } from './readiness.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { logFault, logger } from './log.ts'
 import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions } from './options.ts'
+import { takeInEarlierFolders } from './runner/earlier-folders.ts'
 import { findRunner } from './runner/find-runner.ts'
 import { Secrets } from './secrets.ts'
 import { openStore, passwordsIn, sharedStore, shownName } from './store/open-store.ts'
@@ -58,6 +60,17 @@ type CloseOptions = {
   readonly releaseBoxes?: boolean
 }
 
+/** Nothing depends on it but sessions of earlier versions: a daemon starts without it. */
+function noteEarlierFolders(stateDir: string, log: Logger): void {
+  try {
+    const dropped = takeInEarlierFolders(stateDir, new Date().toISOString())
+    if (dropped.length > 0)
+      log.warn({ folders: dropped }, 'runs of an earlier version had opened these to every caller')
+  } catch (err) {
+    log.warn({ err }, 'cannot take in the folders that earlier runs had noted')
+  }
+}
+
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const limits: DaemonLimits = { ...DAEMON_LIMITS, ...options.limits }
   const { stateDir } = options
@@ -71,6 +84,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
   if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, version)
+  noteEarlierFolders(stateDir, log)
   const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
   const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
   try {

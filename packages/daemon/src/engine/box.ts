@@ -35,10 +35,10 @@ export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placeme
  */
 export async function checkSessionBox(ports: Ports, session: LiveSession): Promise<void> {
   const { address } = ports.runner
-  const { tools, runnerId, box } = session.data
+  const { tools, runnerId } = session.data
   if (session.box !== null || tools.length === 0 || address === undefined) return
   if (runnerId !== null && runnerId !== address.runnerId) return
-  await checkBox(ports, { ...box, id: session.boxId })
+  await checkBox(ports, boxOf(ports, session))
 }
 
 async function checkOnce(ports: Ports, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
@@ -136,13 +136,18 @@ async function made(ports: Ports, session: LiveSession, client: RunnerClient): P
 async function created(ports: Ports, session: LiveSession, client: RunnerClient): Promise<Box> {
   const { signal } = session
   try {
-    return await withRoom(ports, () => client.createBox({ ...session.data.box, id: session.boxId }, { signal }))
+    return await withRoom(ports, () => client.createBox(boxOf(ports, session), { signal }))
   } catch (thrown) {
     // Created before a crash, by a call whose answer was lost, or kept for its output: it has this session's id, so it belongs to it.
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
     throw thrown
   }
 }
+
+const boxOf = (ports: Ports, session: LiveSession): BoxCreate => ({
+  ...ports.earlierFolders.signed(session.data.box, session.createdAt),
+  id: session.boxId,
+})
 
 async function started(ports: Ports, session: LiveSession, client: RunnerClient, box: Box): Promise<Box> {
   const { signal } = session

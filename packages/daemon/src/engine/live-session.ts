@@ -134,6 +134,10 @@ export class LiveSession {
     this.#ports.feeds.release(this.#row) // I5
   }
 
+  get createdAt(): string {
+    return this.#row.createdAt
+  }
+
   get boxId(): string {
     return this.#row.data.box.id ?? this.#row.id
   }

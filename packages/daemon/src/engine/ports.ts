@@ -1,4 +1,5 @@
 /** Everything the engine needs from outside. Injected, and replaceable in tests. */
+import type { EarlierFolders } from '../runner/earlier-folders.ts'
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { AgentInput, Cost, PolicyInput, SessionEvent, Usage } from '@breakfall/wire'
@@ -44,6 +45,7 @@ export type Ports = {
   /** Changes with the runner's address, token and level, by the configuration that was read last. */
   readonly runnerFingerprint: () => string
   readonly stateDir: string
+  readonly earlierFolders: Pick<EarlierFolders, 'signed'>
   readonly limits: DaemonLimits
   /** What the configuration says to the model in every session. */
   readonly agent: () => AgentInput
