@@ -56,6 +56,13 @@ test(
         assert.match(text, /a folder below one of --allow-/)
       }
       assert.equal((await create(desk, { workspace })).status, 201)
+      if (round === 'first') {
+        const told = (await desk.command(['doctor'])).lines.filter((line) => /folders/.test(line))
+        assert.deepEqual(
+          told.map((line) => line.replace(/^. /, '')),
+          [`folders      callers of the API may use ${allowed} (the daemon's --allow-workspace)`],
+        )
+      }
       server.child.kill('SIGTERM')
       await server.ended
     }

@@ -61,9 +61,9 @@ type CloseOptions = {
 }
 
 /** Nothing depends on it but sessions of earlier versions: a daemon starts without it. */
-function noteEarlierFolders(stateDir: string, log: Logger): void {
+function noteEarlierFolders(stateDir: string, log: Logger, now: () => number): void {
   try {
-    const dropped = takeInEarlierFolders(stateDir, new Date().toISOString())
+    const dropped = takeInEarlierFolders(stateDir, new Date(now()).toISOString())
     if (dropped.length > 0)
       log.warn({ folders: dropped }, 'runs of an earlier version had opened these to every caller')
   } catch (err) {
@@ -84,7 +84,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
   if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, version)
-  noteEarlierFolders(stateDir, log)
+  noteEarlierFolders(stateDir, log, options.now ?? Date.now)
   const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
   const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
   try {

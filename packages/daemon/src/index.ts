@@ -10,6 +10,7 @@ export {
   type RunnerConfig,
   type UnfinishedTurn,
 } from './options.ts'
+export { readEarlierFolders } from './runner/earlier-folders.ts'
 export { remoteRunner } from './runner/endpoint.ts'
 export {
   adoptStore,

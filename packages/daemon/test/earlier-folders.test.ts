@@ -1,4 +1,4 @@
-/** Folders that earlier versions opened to every caller: sessions from before keep theirs, and nobody else gets them. */
+/** Folders that earlier versions opened to every caller: only sessions from before keep them. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

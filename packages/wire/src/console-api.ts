@@ -68,7 +68,10 @@ export const systemSchema = record({
     fallbacks: z.array(record({ name: z.string(), baseUrl: z.string() })).readonly(),
     serve: childSchema.nullable(),
   }),
-  workspaces: z.array(z.string()).readonly().describe('host folders that boxes may use'),
+  workspaces: z
+    .array(z.string())
+    .readonly()
+    .describe('host folders that callers may use, by a setting or a flag; not those of a run'),
   daemons: daemonListSchema.shape.daemons.optional().describe('those that share the store, and live'),
   runners: runnerListSchema.shape.runners.optional().describe('those that joined the fleet'),
   gateway: z.boolean(),

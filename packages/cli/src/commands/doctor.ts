@@ -8,6 +8,7 @@ import { checkDisk, checkNode, checkPort, checkSandbox, checkState, checkTokens 
 import { backgroundFinding } from '../doctor/background.ts'
 import { checkTelemetry } from '../doctor/telemetry.ts'
 import { namesOfProcesses } from '../sessions/background.ts'
+import { checkFolders } from '../doctor/folders.ts'
 import { checkFleet } from '../doctor/fleet.ts'
 import { checkMcp } from '../doctor/mcp.ts'
 import { checkProviders } from '../doctor/providers.ts'
@@ -49,6 +50,7 @@ export async function doctor(
     daemon.finding,
     ...backgroundFinding(await namesOfProcesses(daemon.client, config)),
     ...checkMounts(config.box),
+    ...checkFolders(config, daemon.folders ?? []),
     ...(await checkRunner(config)),
     ...(await checkFleet(config)),
     ...(await checkToolchains(config)),

@@ -1,9 +1,9 @@
 /** The doctor's checks of what a run talks to: the daemon, a remote runner, the model. Each is asked as a run would ask it. */
-import type { DaemonClient } from '@breakfall/client'
+import type { DaemonAddress, DaemonClient } from '@breakfall/client'
 import { remoteRunner } from '@breakfall/daemon'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import type { McpList } from '@breakfall/wire'
+import { type McpList, systemSchema } from '@breakfall/wire'
 import { z } from 'zod'
 import { unusable } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
@@ -14,9 +14,13 @@ import { firstListedModel, lacksPath, listModels, unreachableFault } from '../mo
 import type { Finding } from './finding.ts'
 import { boxesFinding } from './storage.ts'
 
-export async function checkDaemon(
-  config: ResolvedConfig,
-): Promise<{ finding: Finding; url?: string; client?: DaemonClient; mcp?: McpList['servers'] }> {
+export async function checkDaemon(config: ResolvedConfig): Promise<{
+  finding: Finding
+  url?: string
+  client?: DaemonClient
+  mcp?: McpList['servers']
+  folders?: readonly string[]
+}> {
   const check = 'daemon'
   try {
     const found = await findDaemon(config)
@@ -27,10 +31,19 @@ export async function checkDaemon(
     await client.sessionPage({ limit: 1 }) // unlike the health check, this needs the token
     const { servers } = await client.mcpServers()
     const finding = { check, verdict: 'ok', found: `answers at ${where}` } as const
-    return { finding, url: address.url, client, mcp: servers }
+    return { finding, url: address.url, client, mcp: servers, folders: await foldersAt(address) }
   } catch (error) {
     return { finding: { check, verdict: 'bad', found: sentenceOf(error) } }
   }
+}
+
+/** The folders that callers of the daemon may use. */
+async function foldersAt({ url, token }: DaemonAddress): Promise<readonly string[]> {
+  const response = await fetch(`${url}/v1/system`, {
+    headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(RUNNER_MS),
+  })
+  return systemSchema.parse(await response.json()).workspaces
 }
 
 /** Nothing to check for a local runner: it starts when it is needed. */

@@ -92,7 +92,7 @@ function Daemon({ data, name }: { readonly data: Json; readonly name: string }):
           ['damaged journals', quarantined === 0 ? '' : String(quarantined)],
           ['state folder', <Path path={textOf(data['stateDir'])} />],
           ['token file', <Path path={textOf(data['tokenFile'])} />],
-          ['folders', listOf(data['workspaces']).filter(isText).map(reveal).join(', ')],
+          ['folders for the API', listOf(data['workspaces']).filter(isText).map(reveal).join(', ')],
         ]}
       />
     </>

@@ -1,6 +1,6 @@
 /**
- * The folders that runs of earlier versions had noted in two lists, for all callers of the API. Now a run signs the folders of its own
- * session. Sessions from before have no signature, so they get one for what was on the lists; nothing else is left of these.
+ * The folders that runs of earlier versions had noted in two lists, for all callers of the API. Now a run signs its session's
+ * folders. Sessions from before have no signature, so they get one for what was on the lists; nothing else is left of these.
  */
 import { readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,10 +25,10 @@ export class EarlierFolders {
 
   constructor(stateDir: string) {
     this.#stateDir = stateDir
-    this.#earlier = readEarlier(stateDir)
+    this.#earlier = readEarlierFolders(stateDir)
   }
 
-  /** The box with a signature of its own, or with one for folders of an earlier run. */
+  /** The box with its signature, or with one for folders of an earlier run. */
   signed(box: BoxCreate, createdAt: string): BoxCreate {
     const { before, workspaces, mounts: noted } = this.#earlier
     const { workspace, mounts = [] } = box
@@ -53,7 +53,7 @@ export class EarlierFolders {
 export function takeInEarlierFolders(stateDir: string, now: string): readonly string[] {
   const [workspaces, mounts] = [linesOf(join(stateDir, 'workspaces')), linesOf(join(stateDir, 'mounts'))]
   if (workspaces === undefined && mounts === undefined) return []
-  const known = readEarlier(stateDir)
+  const known = readEarlierFolders(stateDir)
   const isDropped = (text: string): boolean => isWide(text.replace(/:r[ow]$/, ''), stateDir)
   const all = { workspaces: workspaces ?? [], mounts: mounts ?? [] }
   const dropped = [...all.workspaces, ...all.mounts].filter(isDropped)
@@ -79,7 +79,7 @@ const fileIn = (stateDir: string): string => join(stateDir, 'earlier-folders.jso
 
 const NOTHING: Earlier = { version: 1, before: '', workspaces: [], mounts: [], dropped: [] }
 
-function readEarlier(stateDir: string): Earlier {
+export function readEarlierFolders(stateDir: string): Earlier {
   try {
     const found = JSON.parse(readFileSync(fileIn(stateDir), 'utf8')) as Partial<Earlier>
     return found.version === 1 ? { ...NOTHING, ...found } : NOTHING
@@ -88,7 +88,7 @@ function readEarlier(stateDir: string): Earlier {
   }
 }
 
-/** Undefined: there is no such list. A path was written as it is, or as JSON. */
+/** Undefined: there is no such list. A line is a path, or a path as JSON. */
 function linesOf(file: string): readonly string[] | undefined {
   try {
     return readFileSync(file, 'utf8')

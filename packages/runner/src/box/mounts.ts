@@ -14,7 +14,7 @@ export function parseMount(text: string): BoxMount {
   return { path, mode: mode === 'rw' ? 'rw' : 'ro' }
 }
 
-/** Real paths, or a 400 that says why nobody can allow them. */
+/** Real paths, or a 400 that says why they can never be allowed. */
 export function realMounts(
   mounts: NonNullable<BoxCreate['mounts']>,
   rules: WorkspaceRules,

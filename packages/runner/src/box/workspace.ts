@@ -12,7 +12,7 @@ export type WorkspaceRules = {
   readonly mounts: readonly { readonly path: string; readonly mode: 'ro' | 'rw' }[]
 }
 
-/** Returns the real path, or throws a 400 that says why nobody can allow it. */
+/** Returns the real path, or throws a 400 that says why it can never be allowed. */
 export function realWorkspace(path: string, rules: WorkspaceRules): string {
   const refuse = (expected: string): never => refuseWorkspace(path, expected)
   if (!path.startsWith('/')) refuse('an absolute path')

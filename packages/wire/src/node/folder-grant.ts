@@ -1,7 +1,7 @@
 /**
  * The permission of one box to use folders of this machine, for a user who starts a session in a folder that no setting allows. It
  * is a signature over these folders, with a key that only this user's processes can read. So it is valid for no other folder, and
- * a caller of the API, who does not know the key, cannot make one.
+ * a caller of the API cannot make one: it does not know the key.
  */
 import { createHmac } from 'node:crypto'
 import { sameToken } from './guards.ts'
