@@ -10,7 +10,7 @@ import { Feed } from '../src/engine/feed.ts'
 import { unstartedCallsOf } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
-import { probeIntervalMs, waitText, resumeTime, wakeSource } from '../src/engine/wake.ts'
+import { probeIntervalMs, waitText, resumeTime, wakeSource } from '../src/turn/wait.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -308,11 +308,11 @@ test('a requested time is kept; otherwise parks get longer and probes less frequ
   assert.equal(resumeTime(runnerFull, null, 19, 0, 0), 3_600_000)
   assert.equal(resumeTime(new Fault('runner_unreachable').report, null, 0, 0, 0), null)
   assert.deepEqual(
-    [0, 1, 2, 3, 4, 9].map((look) => probeIntervalMs(look, 0.5, 5_000)),
+    [0, 1, 2, 3, 4, 9].map((look) => probeIntervalMs('model', look, 0.5, 5_000)),
     [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
   )
   assert.ok(
-    new Set(Array.from({ length: 50 }, (_, n) => probeIntervalMs(0, n / 50, 5_000))).size > 40,
+    new Set(Array.from({ length: 50 }, (_, n) => probeIntervalMs('model', 0, n / 50, 5_000))).size > 40,
     'probes have jitter',
   )
 })

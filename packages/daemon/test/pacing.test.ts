@@ -29,3 +29,27 @@ test('a fresh probe starts after it was asked for, and all who ask while one run
   runs[3]?.resolve(true)
   assert.equal(await fifth, true)
 })
+
+test('a probe ends when the last of those who wait for it has gone, and the next one starts anew', async () => {
+  const pacing = new Pacing({ probeMs: 60_000 })
+  const runs: AbortSignal[] = []
+  const run = (signal: AbortSignal): Promise<boolean> => {
+    runs.push(signal)
+    return new Promise((resolve) => signal.addEventListener('abort', () => resolve(false)))
+  }
+  const [first, second] = [new AbortController(), new AbortController()]
+  const results = [pacing.probe('model', first.signal, run), pacing.probe('model', second.signal, run)]
+  first.abort()
+  assert.deepEqual(
+    runs.map(({ aborted }) => aborted),
+    [false],
+  )
+  second.abort()
+  assert.deepEqual(await Promise.all(results), [false, false])
+  const third = pacing.probe('model', new AbortController().signal, async () => true)
+  assert.equal(await third, true, 'the result of a probe that was ended is not used')
+  const late = new AbortController()
+  assert.equal(await pacing.probe('model', late.signal, run), true)
+  late.abort()
+  assert.equal(await pacing.probe('model', new AbortController().signal, run), true, 'a result is kept')
+})

@@ -12,7 +12,8 @@ import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { ShownPart } from '@breakfall/model/internal'
 import type { EventDraft } from '@breakfall/wire'
 import { deadlineAt, next } from '../turn/next.ts'
-import type { Command, QueuedTurn, ToolCall, TurnFold } from '../turn/state.ts'
+import type { Command, QueuedTurn, SessionFold, ToolCall, TurnFold } from '../turn/state.ts'
+import { probeIntervalMs } from '../turn/wait.ts'
 import { performAnswer } from './answer.ts'
 import { modelNow, requestFacts } from './ask-model.ts'
 import { performCompaction } from './compact.ts'
@@ -29,7 +30,6 @@ import { approvalFor, askApproval, denyCall } from './approval.ts'
 import { askForSteps } from './steps-spent.ts'
 import { decideFor } from './turn-decision.ts'
 import { startingTurn, turnOpening } from './turn-opening.ts'
-import { probeIntervalMs } from './wake.ts'
 
 export class Engine {
   readonly #ports: Ports
@@ -67,7 +67,7 @@ export class Engine {
     drive.done = this.#loop(session, drive).finally(() => {
       this.#drives.delete(session)
       // Work that arrived while the loop was ending would otherwise wait forever.
-      if (!this.#ports.isDraining() && !session.isLost && hasWork(session)) this.drive(session, drive.isInherited)
+      if (!this.#ports.isDraining() && !session.isLost && hasWork(session.fold)) this.drive(session, drive.isInherited)
       else this.#onRest(session)
     })
   }
@@ -85,8 +85,7 @@ export class Engine {
   async #loop(session: LiveSession, drive: Drive): Promise<void> {
     while (!session.isLost) {
       if (this.#mustHandOver(session)) return this.#handOver(session, drive)
-      if (!hasWork(session)) return
-      session.clearInterrupt()
+      if (!hasWork(session.look())) return
       const deadline = this.#deadlineTimer(session)
       try {
         const performed = await this.#advance(session, drive)
@@ -233,7 +232,10 @@ export class Engine {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
         session.clearInterrupt()
-        await sleep(probeIntervalMs(probe, this.#ports.dice(), this.#ports.limits.probeMsFirst), session.signal)
+        await sleep(
+          probeIntervalMs('journal', probe, this.#ports.dice(), this.#ports.limits.probeMsFirst),
+          session.signal,
+        )
       }
     } finally {
       session.memoryPark = null
@@ -281,7 +283,7 @@ function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft
   return { type: 'step-start', turnId: session.currentTurn.id, step, model: modelNow(ports, session) }
 }
 
-const hasWork = ({ fold }: LiveSession): boolean => fold.turn !== null || fold.queue.length > 0
+const hasWork = ({ turn, queue }: SessionFold): boolean => turn !== null || queue.length > 0
 
 /** Another process owns the journal now, or it is damaged: this process must not write to it any more. */
 const LOST: ReadonlySet<string> = new Set(['lease_lost', 'journal_corrupt', 'not_found', 'other', 'shutting_down'])

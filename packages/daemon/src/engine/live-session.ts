@@ -38,6 +38,7 @@ import { type Feed, REWOUND } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
+import { Wakes } from './wakes.ts'
 
 export type Writing = {
   readonly drafts: readonly EventDraft[]
@@ -85,7 +86,7 @@ export class LiveSession {
   #row: SessionRow
   #fold: SessionFold
   #stop = new AbortController()
-  readonly #wakeups = new Set<() => void>()
+  readonly #wakes = new Wakes()
 
   constructor(ports: Ports, row: SessionRow, fold: SessionFold, journalChars: number) {
     this.#ports = ports
@@ -181,23 +182,29 @@ export class LiveSession {
     if (this.#stop.signal.aborted) this.#stop = new AbortController()
   }
 
-  /** Ends the waits of `sleepUnlessWoken`: something changed that a waiting turn may care about. */
-  wake(): void {
-    for (const wakeup of this.#wakeups) wakeup()
+  /** The state as it is now, with everything that woke the session before. */
+  look(): SessionFold {
+    this.clearInterrupt()
+    this.#wakes.look()
+    return this.#fold
   }
 
-  /** Sleeps for that time, unless `wake` or `interrupt` ends the sleep early: then the result is `woken`. */
-  async sleepUnlessWoken(ms: number): Promise<'slept' | 'woken'> {
-    if (this.signal.aborted) return 'woken'
-    const woken = new AbortController()
-    const wakeup = (): void => woken.abort()
-    this.#wakeups.add(wakeup)
-    try {
-      await sleep(ms, woken.signal)
-    } finally {
-      this.#wakeups.delete(wakeup)
-    }
-    return woken.signal.aborted ? 'woken' : 'slept'
+  /** Something changed that a waiting turn may care about. */
+  wake(): void {
+    this.#wakes.wake()
+  }
+
+  /** Waits with that work, unless `wake` or `interrupt` ends the wait: then the result is `woken`. */
+  async unlessWoken<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T | 'woken'> {
+    return this.signal.aborted ? 'woken' : this.#wakes.unlessWoken(work)
+  }
+
+  /** Sleeps for that time, unless `wake` or `interrupt` ends the sleep. */
+  sleepUnlessWoken(ms: number): Promise<'slept' | 'woken'> {
+    return this.unlessWoken(async (signal) => {
+      await sleep(ms, signal)
+      return 'slept' as const
+    })
   }
 
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */

@@ -21,13 +21,13 @@ import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
 import { providerView } from '../turn/view.ts'
+import { wakeSource } from '../turn/wait.ts'
 import type { Engine } from './engine.ts'
 import type { Feed } from './feed.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
 import { Mutex } from './mutex.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn } from './recover.ts'
-import { wakeSource } from './wake.ts'
 
 const PAGE_EVENTS = 2_000
 const PAGE_CHARS_MAX = 4 * 1024 * 1024

@@ -9,9 +9,8 @@
 import { Fault, type Policy } from '@breakfall/faults'
 import type { Lease } from '../store/sharing.ts'
 import type { Release } from '../store/store.ts'
-import { deadlineAt } from '../turn/next.ts'
-import type { SessionFold, TurnFold } from '../turn/state.ts'
-import { wakeSource } from './wake.ts'
+import type { SessionFold } from '../turn/state.ts'
+import { dueOf, unownedProbeAt, wakeSource } from '../turn/wait.ts'
 
 /** When a session that is given up in this state is due again. Null: it is worked on, so it is not given up. Pure. */
 export function releaseOf(
@@ -24,14 +23,14 @@ export function releaseOf(
   },
 ): Release | null {
   if (turn === null) return queue.length === 0 ? { wakeAt: null, waitFor: null } : null
-  if (turn.parked === null || facts.isCancelled) return null
-  const source = wakeSource(turn.parked.fault)
-  const now = new Date(facts.now).toISOString()
-  if (source === 'restart') return { wakeAt: now, waitFor: null }
-  const isAny = turn.parked.fault.category === 'runner_not_available'
+  const { parked } = turn
+  if (parked === null || facts.isCancelled) return null
+  const { at } = dueOf(turn, parked, facts.policy, { now: facts.now, probeAt: unownedProbeAt(parked, facts.now) })
+  const source = wakeSource(parked.fault)
+  const isAny = parked.fault.category === 'runner_not_available'
   const runner = `runner:${(isAny ? null : facts.runnerId) ?? 'any'}`
   const waitFor = source === 'runner' ? runner : source === 'config' ? 'config' : null
-  return { wakeAt: earliest(turn, facts.policy, source, facts.now), waitFor }
+  return { wakeAt: Number.isFinite(at) ? new Date(at).toISOString() : null, waitFor }
 }
 
 /** Closed while the lease may run out. */
@@ -101,24 +100,3 @@ const unanswered = (sideEffects: 'none' | 'unknown'): Fault =>
   })
 
 const LOOK_MS = 250
-/** Between two looks at what a parked turn waits for, if nothing announces it. */
-const PROBE_MS = { runner: 30_000, model: 15_000, journal: 5_000, config: 60_000, time: 60_000 } as const
-
-/** A runner may have registered between the failed call and the park, when there was no parked turn to wake yet. */
-const FIRST_LOOK_MS = 1_000
-const NEW_MS = 900 // less than FIRST_LOOK_MS: only one such look
-
-function earliest(turn: TurnFold, policy: Policy, source: ReturnType<typeof wakeSource>, now: number): string | null {
-  const { parked } = turn
-  if (parked === null) return null
-  const isNew = now - Date.parse(parked.since) < NEW_MS
-  const times = [
-    parked.resumeAt === null ? null : Date.parse(parked.resumeAt),
-    source === 'person' ? null : Date.parse(parked.since) + policy.parkMsMax - turn.answer.budget.parkedMs,
-    deadlineAt(turn, policy),
-    source === 'person' || source === 'restart' || parked.resumeAt !== null
-      ? null
-      : now + (isNew && source === 'runner' ? FIRST_LOOK_MS : PROBE_MS[source]),
-  ].filter((time) => time !== null)
-  return times.length === 0 ? null : new Date(Math.min(...times)).toISOString()
-}

@@ -9,7 +9,7 @@
 export class Pacing {
   readonly #probeMs: number
   readonly #daemons: () => number
-  readonly #probes = new Map<string, { readonly at: number; readonly isReady: Promise<boolean> }>()
+  readonly #probes = new Map<string, Probe>()
   readonly #fresh = new Map<string, FreshProbe>()
   #freeAt = Number.NEGATIVE_INFINITY
 
@@ -19,14 +19,32 @@ export class Pacing {
     this.#daemons = daemons
   }
 
-  /** The result of the last probe of `target`, or of a new one if that is too old. A probe belongs to no single caller. */
-  probe(target: string, run: () => Promise<boolean>): Promise<boolean> {
+  /**
+   * The result of the last probe of `target`, or of a new one if that is too old. A probe belongs to no single caller: its own signal
+   * aborts when the last of those who wait for it has gone.
+   */
+  probe(target: string, signal: AbortSignal, run: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
     const now = performance.now()
     const last = this.#probes.get(target)
-    if (last !== undefined && now - last.at < this.#probeMs) return last.isReady // I1
-    const isReady = run()
-    this.#probes.set(target, { at: now, isReady })
-    return isReady
+    if (last !== undefined && now - last.at < this.#probeMs) return this.#joined(target, last, signal) // I1
+    const over = new AbortController()
+    const probe: Probe = { at: now, isReady: run(over.signal), over, waiting: 0 }
+    this.#probes.set(target, probe)
+    return this.#joined(target, probe, signal)
+  }
+
+  #joined(target: string, probe: Probe, signal: AbortSignal): Promise<boolean> {
+    probe.waiting += 1
+    const leave = (): void => {
+      probe.waiting -= 1
+      if (probe.waiting > 0) return
+      probe.over.abort()
+      if (this.#probes.get(target) === probe) this.#probes.delete(target) // it has no result
+    }
+    signal.addEventListener('abort', leave, { once: true })
+    const stay = (): void => signal.removeEventListener('abort', leave)
+    probe.isReady.then(stay, stay)
+    return probe.isReady
   }
 
   /**
@@ -61,6 +79,13 @@ export class Pacing {
     this.#freeAt = Math.max(now, this.#freeAt) + gapMs // I2
     return at - now
   }
+}
+
+type Probe = {
+  readonly at: number
+  readonly isReady: Promise<boolean>
+  readonly over: AbortController
+  waiting: number
 }
 
 type FreshProbe = { readonly isReady: Promise<boolean>; next: Promise<boolean> | undefined }

@@ -4,25 +4,23 @@
  * I1  A parked turn resumes once: `resumed` is appended only to a state that is still parked.
  * I2  Waiting costs only a timer. Probes become less frequent, and turns that wait for the same thing share them. Turns that are
  *     ready resume one after another: five hundred parked turns cause no storm, neither while they wait nor when they wake up.
- * I3  A turn waits no longer than its policy allows: then it ends, with the category that parked it.
- *     A turn that waits for a person costs nothing and has not failed: only its deadline ends it, or the expiry of the approval
- *     that it waits for.
+ * I3  A turn that has waited for as long as its policy allows ends, with the category that parked it. `dueOf` says when.
  * I4  A turn that waits for a setting wakes up for its own settings only: its provider and key, or the runner. It also wakes up if
  *     they changed while no daemon was running: the fingerprint under which it was parked is stored with it.
  * I5  In a shared store a parked turn has no owner. Whoever claims it when it is due looks once, and resumes it or gives it up again.
  */
+import { connect } from 'node:net'
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import type { EventDraft } from '@breakfall/wire'
-import { deadlineAt } from '../turn/next.ts'
-import type { Parked, TurnFold } from '../turn/state.ts'
+import type { Parked } from '../turn/state.ts'
+import { type Due, dueOf, probeIntervalMs, resumeTime, waitText, type WakeSource, wakeSource } from '../turn/wait.ts'
 import { endTurn } from './ending.ts'
 import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { hasDiskSpace } from './disk-space.ts'
 import { wantedOf } from './wanted.ts'
-import { probeIntervalMs, resumeTime, acceptsConnections, waitText, type WakeSource, wakeSource } from './wake.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
@@ -60,52 +58,48 @@ export async function resumeTurn(session: LiveSession, because: Because): Promis
   return events.length > 0
 }
 
-/** Returns when the turn is not parked any more, or when something happened that `next` must see. */
+/**
+ * Waits until something is to be done about a parked turn, and does it. Returns when `next` must look again: the turn was resumed or
+ * has ended, its deadline has passed, or something woke the session, which also ends the wait for a probe.
+ */
 export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
   const turn = session.currentTurn
   const source = wakeSource(parked.fault)
-  const resumeAt = parked.resumeAt === null ? null : Date.parse(parked.resumeAt)
-  const parkMs = session.policy.parkMsMax - turn.answer.budget.parkedMs
-  const spentAt = source === 'person' ? expiryOf(turn) : Date.parse(parked.since) + parkMs
-  const deadline = deadlineAt(turn, session.policy) ?? Number.POSITIVE_INFINITY
   const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
   const settings = (): string => settingsOf(ports, session, parked.fault)
   const before = parkedUnder ?? settings()
   const hasChanged = (): boolean => isChanged(settings(), before)
-  if (ports.store.isShared) {
-    const now = ports.now()
-    if (now >= deadline) return
-    if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
-    if (now >= spentAt) return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
-    if (await isReady(ports, session, source, hasChanged)) return resumePaced(ports, session, 'signal')
-    await session.giveUp() // I5
-    if (!session.isLost) await session.sleepUnlessWoken(IN_USE_MS)
-    return
-  }
+  const { isShared } = ports.store
   for (let probe = 0; ; probe += 1) {
-    const probeAt = ports.now() + nextProbe(ports, probe) // by the clock, too: timers do not run while a machine sleeps
-    const until = Math.min(resumeAt ?? Number.POSITIVE_INFINITY, probeAt, spentAt, deadline)
-    if (await isWoken(session, until - ports.now())) return
-    const now = ports.now()
-    if (now >= deadline) return
-    if (resumeAt !== null && now >= resumeAt) return resumePaced(ports, session, 'time')
-    if (now >= spentAt) return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
-    if (now >= probeAt && (await isReady(ports, session, source, hasChanged)))
-      return resumePaced(ports, session, 'signal')
+    // By the clock, too: timers do not run while a machine sleeps. In a shared store, the time to probe is when it is claimed (I5).
+    const probeAt = ports.now() + (isShared ? 0 : nextProbe(ports, source, probe))
+    const due = (): Due => dueOf(turn, parked, session.policy, { now: ports.now(), probeAt })
+    if (await isWoken(session, due().at - ports.now())) return
+    switch (due().now) {
+      case 'deadline':
+        return
+      case 'resume':
+        return resumePaced(ports, session, 'time')
+      case 'expiry':
+        return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
+      case 'probe': {
+        const found = await session.unlessWoken((signal) => isReady(ports, session, source, hasChanged, signal))
+        if (found === 'woken') return
+        if (found) return resumePaced(ports, session, 'signal')
+        if (!isShared) break
+        await session.giveUp() // I5
+        if (!session.isLost) await session.sleepUnlessWoken(IN_USE_MS)
+        return
+      }
+      case null: // a timer may be early
+    }
   }
 }
 
 // ---- details, in the order they are used above ----
 
-/** A call waits for its approval until then; any other question to a person waits forever. */
-function expiryOf({ calls, parked }: TurnFold): number {
-  const waiting = calls.find(({ approval }) => approval?.decision === null)
-  const at = parked?.because === 'approval_needed' ? waiting?.approval?.expiresAt : null
-  return at == null ? Number.POSITIVE_INFINITY : Date.parse(at)
-}
-
-const nextProbe = (ports: Ports, probe: number): number =>
-  probeIntervalMs(probe, ports.dice(), ports.limits.probeMsFirst) // I2
+const nextProbe = (ports: Ports, source: WakeSource, probe: number): number =>
+  probeIntervalMs(source, probe, ports.dice(), ports.limits.probeMsFirst) // I2
 
 /** True if a cancel, a resume or a shutdown ended the wait. */
 async function isWoken(session: LiveSession, ms: number): Promise<boolean> {
@@ -134,9 +128,10 @@ async function isReady(
   session: LiveSession,
   source: WakeSource,
   hasChanged: () => boolean,
+  signal: AbortSignal,
 ): Promise<boolean> {
-  const isReadyNow = probeFor(ports, session, source, hasChanged)
-  return (await within(isReadyNow, PROBE_MS_MAX, { signal: session.signal })) ?? false // others may still wait for the probe
+  const isReadyNow = probeFor(ports, session, source, hasChanged, signal)
+  return (await within(isReadyNow, PROBE_MS_MAX, { signal })) ?? false // others may still wait for the probe
 }
 
 async function probeFor(
@@ -144,6 +139,7 @@ async function probeFor(
   session: LiveSession,
   source: WakeSource,
   hasChanged: () => boolean,
+  signal: AbortSignal,
 ): Promise<boolean> {
   const { pacing } = ports
   switch (source) {
@@ -152,14 +148,14 @@ async function probeFor(
       const wanted = wantedOf(session.data)
       const what = `runner ${runnerId ?? 'any'} ${JSON.stringify(wanted)}`
       const probe = (): Promise<boolean> => ports.runner.probe(runnerId, wanted)
-      return ports.store.isShared ? pacing.freshProbe(what, probe) : pacing.probe(what, probe)
+      return ports.store.isShared ? pacing.freshProbe(what, probe) : pacing.probe(what, signal, probe)
     }
     case 'model':
-      return modelAnswers(ports, session)
+      return modelAnswers(ports, session, signal)
     case 'journal':
-      return pacing.probe('journal', () => hasDiskSpace(ports.stateDir))
+      return pacing.probe('journal', signal, () => hasDiskSpace(ports.stateDir))
     case 'config':
-      await pacing.probe('config', async () => (await ports.readConfig()) !== undefined)
+      await pacing.probe('config', signal, async () => (await ports.readConfig()) !== undefined)
       return hasChanged()
     case 'time':
     case 'restart':
@@ -169,11 +165,33 @@ async function probeFor(
 }
 
 /** Turns that wait for the same server share a look at the configuration, too. */
-async function modelAnswers({ providers, pacing }: Ports, session: LiveSession): Promise<boolean> {
+async function modelAnswers({ providers, pacing }: Ports, session: LiveSession, signal: AbortSignal): Promise<boolean> {
   const { name = '', baseUrl = '' } = session.currentTurn.provider ?? {}
-  return pacing.probe(`model ${name} ${baseUrl}`, async () => {
+  return pacing.probe(`model ${name} ${baseUrl}`, signal, async (over) => {
     const { endpoint, served } = await providers.forTurn(session.id, session.data, session.currentTurn)
-    return served === undefined ? acceptsConnections(endpoint.baseUrl) : served.probe()
+    return served === undefined ? acceptsConnections(endpoint.baseUrl, over) : served.probe()
+  })
+}
+
+const CONNECT_MS = 5_000
+
+/** Whether anything accepts connections at that address. */
+function acceptsConnections(baseUrl: string, signal: AbortSignal): Promise<boolean> {
+  if (!URL.canParse(baseUrl)) return Promise.resolve(false)
+  const { hostname, port, protocol } = new URL(baseUrl)
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(CONNECT_MS)]),
+    })
+    const done = (answer: boolean): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.unref() // a closing daemon does not wait for it
+    socket.once('connect', () => done(true))
+    socket.once('error', () => done(false)) // refused, unreachable, too slow or not waited for any more: not ready yet
   })
 }
 

@@ -22,9 +22,7 @@ export class Poll {
   now(): void {
     if (this.#isClosed) return
     this.#isAskedAgain = true
-    this.#running ??= this.#runAll().finally(() => {
-      this.#running = undefined
-    })
+    this.#running ??= this.#runAll()
   }
 
   stop(): void {
@@ -46,6 +44,7 @@ export class Poll {
       this.#isAskedAgain = false
       await this.#run()
     }
+    this.#running = undefined // right after the last check: a request in between would be lost
   }
 
   #wait(): void {

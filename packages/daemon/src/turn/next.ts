@@ -46,7 +46,10 @@ function nextCall({ allowedTools }: SessionFold, call: ToolCall, { approvalFor }
 /** A time further ahead than any wait can be was set before the clock was turned back: that wait is over. */
 const isAhead = (at: number, now: number): boolean => at > now && at - now <= LIMITS.retryAfterMsMax
 
-export function deadlineAt(turn: TurnFold, policy: Circumstances['policy']): number | null {
+export function deadlineAt(
+  turn: Pick<TurnFold, 'startedAt'>,
+  policy: Pick<Circumstances['policy'], 'deadlineMs'>,
+): number | null {
   return policy.deadlineMs === null ? null : Date.parse(turn.startedAt) + policy.deadlineMs
 }
 

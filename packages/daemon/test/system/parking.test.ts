@@ -268,3 +268,35 @@ test('with parking off, a model that keeps failing ends the turn with its catego
     ],
   )
 })
+
+for (const action of ['resume', 'cancel'] as const)
+  test(`a ${action} takes effect at once while a probe is under way`, LIMIT, async (t) => {
+    const probing = Promise.withResolvers<void>()
+    const isReleased = Promise.withResolvers<void>()
+    let reads = 0
+    let isParked = false
+    const reload = async () => {
+      if (isParked && (reads += 1) === 1) {
+        probing.resolve()
+        await isReleased.promise // the probe hangs, as one of a host that drops packets does
+      }
+      return { model: { baseUrl: model.baseUrl, name: 'scripted' }, runner: {} }
+    }
+    const model = await startScriptedModel(refusing(1, { status: 401 }))
+    atEnd(t, () => model.close())
+    const { api } = await rig(t, () => ({}), { model: { baseUrl: model.baseUrl, name: 'scripted' }, reload })
+    atEnd(t, () => isReleased.resolve())
+    const { id } = await api.session()
+    const turnId = await api.prompt(id, 'go')
+    await api.events(id, (event) => event.type === 'parked')
+    isParked = true
+    await probing.promise
+    const askedAt = performance.now()
+    assert.equal((await api.call('POST', `/v1/turns/${turnId}/${action}`)).status, 202)
+    const end = (await api.ended(id, turnId)).at(-1)
+    assert.ok(performance.now() - askedAt < 20_000, 'the probe, which may take 30 s, was waited for')
+    assert.deepEqual(
+      end?.type === 'turn-error' ? end.category : end?.type,
+      action === 'resume' ? 'turn-end' : 'cancelled',
+    )
+  })

@@ -13,10 +13,11 @@ import { loadTokens } from '@breakfall/wire/node'
 import { openDaemon } from '../conformance/postgres-adapter.ts'
 import { appendOf, claimed } from '../conformance/store-kit.ts'
 import { assertNoGap, types } from '../support/api.ts'
+import { lastOf } from '../support/events.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
-import { optionsFor } from '../support/setup.ts'
+import { optionsFor, rig } from '../support/setup.ts'
 
 let database: Database
 before(async () => {
@@ -145,4 +146,18 @@ test('an append whose row is locked waits for it, and lets the appends of other 
     (await store.read(locked.id, 0, 9)).map(({ body }) => body),
     ['1', '2'],
   )
+})
+
+test('an approval that nobody gives expires, although no daemon owns the session meanwhile', LIMIT, async (t) => {
+  const runner = await testRunner(t)
+  const script = inOrder(bash('c1', 'echo never'), { text: 'done' })
+  const policy = { backoffMs: 1, approve: 'always', approveMsMax: 500 } as const
+  const store = { url: database.url, name: 'a' }
+  const { api } = await rig(t, script, { policy, store, runner: runner.config })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  const parked = lastOf(await api.events(id, ({ type }) => type === 'parked'), 'parked')
+  const end = lastOf(await api.ended(id, turnId), 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['approval_needed', 'park_time_spent'])
+  assert.ok(Date.parse(end.at) - Date.parse(parked.at) >= 500, 'not before its time')
 })

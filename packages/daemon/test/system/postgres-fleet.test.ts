@@ -7,6 +7,7 @@ import { newId } from '@breakfall/wire/node'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { eventually } from '../../../../test/kit/wait.ts'
 import type { Hint } from '../../src/store/sharing.ts'
+import { Sweep } from '../../src/store/postgres/sweep.ts'
 import { openSqliteStore } from '../../src/store/sqlite-store.ts'
 import type { SessionRow } from '../../src/store/store.ts'
 import { busy, free, isAppend, opened, proxied, query } from '../conformance/shared-database.ts'
@@ -303,6 +304,21 @@ test('an older daemon does not claim what a newer one has written', async (t) =>
   assert.deepEqual(await a.claimWork({ limit: 10 }), [])
   await refused(a.claim(session.id), 'journal_corrupt')
   await query('DELETE FROM heads WHERE session_id = $1', [session.id])
+})
+
+test('a session that an earlier version left without a time is looked at; one that only a command wakes is not', async (t) => {
+  const a = await opened(t)
+  const [left, waiting] = [await claimed(a), await claimed(a)]
+  for (const session of [left, waiting])
+    await a.append({ ...appendOf(session, 0, ['1']), set: busy, release: { wakeAt: null, waitFor: null } })
+  await query('UPDATE heads SET wake_at = NULL WHERE session_id = $1', [left.id])
+  const sweep = new Sweep({ query: (sql) => query(String(sql)) })
+  atEnd(t, () => sweep.close())
+  await sweep.run()
+  assert.deepEqual(
+    (await a.claimWork({ limit: 10 })).map(({ id }) => id),
+    [left.id],
+  )
 })
 
 test('a runner is known at the address that was verified, and its sessions wake', async (t) => {

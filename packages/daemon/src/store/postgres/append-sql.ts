@@ -230,6 +230,9 @@ const MORE = [
   'outcomes',
 ] as const satisfies (keyof Append)[]
 
+/** NULL says that an earlier version left it so: the sweep has such a session looked at. */
+const NEVER = 'infinity'
+
 const json = (value: unknown): string => JSON.stringify(value)
 
 /** The values from $13 on. */
@@ -244,7 +247,7 @@ function more(appends: readonly Append[]): readonly PgValue[] {
     appends.map(({ set }) => set?.state ?? null),
     appends.map(({ set }) => set?.turnId ?? null),
     appends.map(({ release }) => release !== undefined),
-    appends.map(({ release }) => release?.wakeAt ?? null),
+    appends.map(({ release }) => (release === undefined ? null : (release.wakeAt ?? NEVER))),
     appends.map(({ release }) => release?.waitFor ?? null),
     appends.map(({ suspect }) => suspect ?? null),
     appends.map(({ seen }) => seen ?? null),

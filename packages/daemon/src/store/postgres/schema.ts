@@ -4,6 +4,7 @@
  * I1  Every append touches `heads` and nothing else of a session, so its rows are narrow and leave room for updates in place.
  * I2  An epoch starts with the timeline of the database: after a failover that lost commits, no epoch is given out twice.
  * I3  Times that decide something (`lease_until`, `wake_at`) are the database's. All others are text, as the daemons wrote them.
+ * I4  A session that only a command wakes has the time `infinity`. One without any was left by an earlier version, and is looked at.
  */
 
 /** What `heads.pin` may be at most for this version to claim a session: raised when a new event type makes older folds wrong. */

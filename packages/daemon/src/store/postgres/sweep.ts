@@ -1,4 +1,7 @@
-/** Removes what no caller asks for any more: old outcomes, old keys of creations, daemons that died long ago. */
+/**
+ * Removes what no caller asks for any more: old outcomes, old keys of creations, daemons that died long ago. Has sessions looked at that
+ * an earlier version left without a time: it knew none for a turn that waits for an approval.
+ */
 import type { Pool } from './pool.ts'
 
 const EVERY_MS = 60_000
@@ -8,14 +11,15 @@ const SWEEPS = [
   "DELETE FROM commands WHERE outcome IS NOT NULL AND at < clock_timestamp() - interval '1 hour'",
   "DELETE FROM keys WHERE scope = 'sessions' AND at < clock_timestamp() - interval '7 days'",
   "DELETE FROM daemons d WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'",
+  "UPDATE heads SET wake_at = clock_timestamp() WHERE wake_at IS NULL AND owner IS NULL AND NOT set_aside AND state <> 'idle'",
   "DELETE FROM enrolments WHERE at < clock_timestamp() - interval '7 days'", // the codes have long expired
 ]
 
 export class Sweep {
-  readonly #pool: Pool
+  readonly #pool: Pick<Pool, 'query'>
   readonly #timer: NodeJS.Timeout
 
-  constructor(pool: Pool, everyMs = EVERY_MS) {
+  constructor(pool: Pick<Pool, 'query'>, everyMs = EVERY_MS) {
     this.#pool = pool
     this.#timer = setInterval(() => void this.run(), everyMs)
     this.#timer.unref()

@@ -1,10 +1,15 @@
 /**
- * What wakes a parked turn: a time if one is known, a cheap probe now and then, or a change of the configuration if a person has
- * to act. Pure, apart from the probe itself.
+ * What a parked turn waits for, and when it is due: at a time if one is known, for a cheap probe now and then, or when a person has
+ * acted. Pure.
+ *
+ * I1  `dueOf` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
+ * I2  A turn waits no longer than its policy allows. One that waits for a person has not failed and costs nothing: only its deadline
+ *     ends it, or the expiry of the approval that it waits for.
  */
-import { connect } from 'node:net'
-import { type FaultCategory, type FaultReport, LIMITS } from '@breakfall/faults'
+import { type FaultCategory, type FaultReport, LIMITS, type Policy } from '@breakfall/faults'
 import { probeDelayMs } from '@breakfall/faults/internal'
+import { deadlineAt } from './next.ts'
+import type { Parked, TurnFold } from './state.ts'
 
 export type WakeSource =
   | 'runner' // the runner answers
@@ -96,29 +101,62 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
   }
 }
 
-/** Between probes: 5 s, 10 s, … 60 s, with jitter; tests scale them down. */
-export function probeIntervalMs(probe: number, dice: number, firstMs: number): number {
-  return Math.round((probeDelayMs(probe, dice) * firstMs) / LIMITS.probeMsFirst)
+/** Between probes: 5 s, 10 s, … 60 s, with jitter; tests scale them down. A look at a disk costs nothing, so it stays at 5 s. */
+export function probeIntervalMs(source: WakeSource, probe: number, dice: number, firstMs: number): number {
+  return Math.round((probeDelayMs(source === 'journal' ? 0 : probe, dice) * firstMs) / LIMITS.probeMsFirst)
 }
 
-const CONNECT_MS = 5_000
+/** When a turn that no daemon owns is claimed for a look at what it waits for. Null if there is nothing to look at. */
+export function unownedProbeAt({ fault, since, resumeAt }: Parked, now: number): number | null {
+  const source = wakeSource(fault)
+  if (source === 'person' || source === 'restart' || resumeAt !== null) return null
+  const isNew = now - Date.parse(since) < NEW_MS
+  return now + (isNew && source === 'runner' ? FIRST_PROBE_MS : UNOWNED_PROBE_MS[source])
+}
 
-/** Whether anything accepts connections at that address. */
-export function acceptsConnections(baseUrl: string): Promise<boolean> {
-  if (!URL.canParse(baseUrl)) return Promise.resolve(false)
-  const { hostname, port, protocol } = new URL(baseUrl)
-  return new Promise((resolve) => {
-    const socket = connect({
-      host: hostname.replace(/^\[|\]$/g, ''),
-      port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
-      signal: AbortSignal.timeout(CONNECT_MS),
-    })
-    const done = (answer: boolean): void => {
-      socket.destroy()
-      resolve(answer)
-    }
-    socket.unref() // a closing daemon does not wait for it
-    socket.once('connect', () => done(true))
-    socket.once('error', () => done(false)) // refused, unreachable or too slow: not ready yet
-  })
+/** Between two looks at what an unowned turn waits for, if nothing announces it. */
+const UNOWNED_PROBE_MS = { runner: 30_000, model: 15_000, journal: 5_000, config: 60_000, time: 60_000 } as const
+
+/** A runner may have registered between the failed call and the park, when there was no parked turn to wake yet. */
+const FIRST_PROBE_MS = 1_000
+const NEW_MS = 900 // less than FIRST_PROBE_MS: only one such look
+
+export type Due = {
+  /** When something is to be done about it next. Infinity: never, unless something wakes it. */
+  readonly at: number
+  /** What is to be done now, if anything: its deadline has passed, it resumes, it has waited for too long, or it probes. */
+  readonly now: 'deadline' | 'resume' | 'expiry' | 'probe' | null
+}
+
+/** I1 */
+export function dueOf(
+  turn: Pick<TurnFold, 'answer' | 'calls' | 'startedAt'>,
+  parked: Parked,
+  policy: Pick<Policy, 'deadlineMs' | 'parkMsMax'>,
+  { now, probeAt }: { readonly now: number; readonly probeAt: number | null },
+): Due {
+  const times = [
+    ['deadline', deadlineAt(turn, policy)],
+    ['resume', resumesAt(parked)],
+    ['expiry', expiresAt(turn, parked, policy)],
+    ['probe', probeAt],
+  ] as const
+  const ahead = times.map(([, at]) => at ?? Number.POSITIVE_INFINITY)
+  const passed = times.find(([, at]) => at !== null && at <= now)
+  return { at: Math.min(...ahead), now: passed?.[0] ?? null }
+}
+
+/** A turn that was handed over resumes with the next daemon, whenever that starts. */
+const resumesAt = ({ fault, since, resumeAt }: Parked): number | null =>
+  wakeSource(fault) === 'restart' ? Date.parse(since) : resumeAt === null ? null : Date.parse(resumeAt)
+
+/** I2 */
+function expiresAt(
+  { calls, answer }: Pick<TurnFold, 'answer' | 'calls'>,
+  { fault, since }: Parked,
+  { parkMsMax }: Pick<Policy, 'parkMsMax'>,
+): number | null {
+  if (wakeSource(fault) !== 'person') return Date.parse(since) + parkMsMax - answer.budget.parkedMs
+  const at = calls.find(({ approval }) => approval?.decision === null)?.approval?.expiresAt
+  return fault.category !== 'approval_needed' || at == null ? null : Date.parse(at)
 }
