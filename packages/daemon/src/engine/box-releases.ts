@@ -63,9 +63,10 @@ export class BoxReleases {
 
   /** Releases the box of an idle session now. False if the session is in use or its runner cannot be reached. */
   async release(id: string): Promise<boolean> {
-    const session = await this.#loader.own(id)
-    if (session === undefined || session === 'owned' || !mayHaveBox(session.data)) return false
-    return session.admission.run(() => this.#release(session)) // I1
+    const isReleased = await this.#loader.use(id, async (session) =>
+      mayHaveBox(session.data) ? session.admission.run(() => this.#release(session)) : false,
+    ) // I1
+    return isReleased === true
   }
 
   /** Releases the boxes of all idle sessions in memory, at the end of a daemon that belongs to a run. */

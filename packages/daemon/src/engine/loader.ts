@@ -10,6 +10,7 @@
  *     the others are under way by then.
  * I6  In scope `interrupted`, a turn that a wrong set-up parked is not woken by what changed while no daemon ran: only a person, or
  *     a change from now on, resumes it. Turns that wait for a time or a probe keep doing so.
+ * I7  A session with work or in use is not evicted: it would be loaded again beside itself, with locks of its own.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -34,7 +35,6 @@ const PAGE_CHARS_MAX = 4 * 1024 * 1024
 const TRIES_MAX = 3 // a session that is given up while a request waits is claimed again
 const LOADS_AT_ONCE = 32
 const CLAIMED_MAX = 100_000
-const NEWEST_KEPT = 64 // evicted between being opened and used, a session would be taken over from ourselves
 
 /** What a reader of a session's events needs. */
 export type SessionReading = { readonly id: string; readonly journal: string; readonly feed: Feed }
@@ -98,9 +98,8 @@ export class SessionLoader {
   /** Does something with a session that this daemon owns, or becomes the owner of. It is not given up meanwhile. */
   async use<T>(id: string, work: (session: LiveSession) => Promise<T>): Promise<T | 'owned' | undefined> {
     for (let tries = 1; ; tries += 1) {
-      const session = await this.own(id)
+      const session = await this.#held(id)
       if (session === undefined || session === 'owned') return session
-      session.uses += 1
       try {
         return await work(session)
       } catch (thrown) {
@@ -112,6 +111,13 @@ export class SessionLoader {
         await this.rest(session)
       }
     }
+  }
+
+  /** Counts as one more use, without a moment in which the session is in memory and could be evicted (I7). */
+  async #held(id: string): Promise<LiveSession | 'owned' | undefined> {
+    const session = this.peek(id) ?? (await this.own(id)) // one that was just loaded is in use until this continues
+    if (session instanceof LiveSession) session.uses += 1
+    return session
   }
 
   /** Gives a session up that is neither worked on nor used, and forgets one that was given up. */
@@ -221,8 +227,8 @@ export class SessionLoader {
     if (row === undefined || row === 'owned') return row
     const session = await this.#fold(row)
     this.#live.set(id, session)
-    this.#evict()
     session.uses += 1
+    this.#evict()
     try {
       if (this.owns(id)) await this.#continueOnce(session) // I3, I4
     } finally {
@@ -323,11 +329,10 @@ export class SessionLoader {
     writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(report, null, 2), { mode: 0o600 })
   }
 
-  /** Evicts sessions without work and readers, least recently used first. The newest stay: they are about to be used. */
+  /** I7: evicts sessions without work, least recently used first. */
   #evict(): void {
-    if (this.#live.size <= NEWEST_KEPT) return
     const { sessionsIdleMax, idleCharsMax } = this.#ports.limits
-    const idle = [...this.#live].slice(0, -NEWEST_KEPT).filter(([, session]) => !this.#isUsed(session))
+    const idle = [...this.#live].filter(([, session]) => !this.#isUsed(session))
     let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
     for (const [id, { journalChars, row }] of idle) {
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
@@ -338,7 +343,8 @@ export class SessionLoader {
   }
 
   #isUsed(session: LiveSession): boolean {
-    return session.fold.turn !== null || this.#engine.isDriving(session)
+    const { fold, uses } = session
+    return uses > 0 || fold.turn !== null || fold.queue.length > 0 || this.#engine.isDriving(session)
   }
 }
 

@@ -38,7 +38,7 @@ import { boxesOf } from './boxes-of.ts'
 import { Asking } from './asking.ts'
 import type { LiveSession } from './live-session.ts'
 import { OwnerActions, promptHash } from './owner-actions.ts'
-import { forgetQuarantined, ours, type SessionLoader, type SessionReading } from './loader.ts'
+import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
 import { toolsIn } from './tool-names.ts'
 import { hashOf, receiptOf, unfinished } from './answers.ts'
 import type { Ports } from './ports.ts'
@@ -214,11 +214,6 @@ export class Sessions {
     return (await this.#loader.view(id)) ?? notFound('session', id)
   }
 
-  /** The session in memory, with the right to write it. */
-  async own(id: string): Promise<LiveSession> {
-    return ours(await this.#loader.own(id), id)
-  }
-
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
     const sideEffects = key === undefined ? 'unknown' : 'none' // the same key gets the same receipt
@@ -373,14 +368,16 @@ export class Sessions {
     return view
   }
 
-  async #stopAll(row: SessionRow): Promise<void> {
-    const session = await this.own(row.id)
-    const ids = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id].filter(
-      (id) => id !== undefined,
-    )
-    for (const turnId of ids) await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
-    await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
-    session.lose() // nothing may write to the journal that is about to be deleted
+  async #stopAll({ id }: SessionRow): Promise<void> {
+    const stopped = await this.#loader.use(id, async (session) => {
+      const turnIds = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id]
+      for (const turnId of turnIds.filter((turnId) => turnId !== undefined))
+        await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
+      await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
+      session.lose() // nothing may write to the journal that is about to be deleted
+      return true
+    })
+    if (stopped === undefined) notFound('session', id)
   }
 
   /** Titles and reasons are stored as well as events. */

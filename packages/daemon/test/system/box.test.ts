@@ -93,8 +93,8 @@ test('a box whose creation was never recorded is removed with its session', asyn
   const { api, daemon } = await rig(t, oneTool, { runner: runner.config })
   const { id } = await api.session()
   const client = clientOf(runner)
-  const session = await daemon.sessions.own(id)
-  await session.setData({ runnerId: runner.runnerId })
+  const { loader } = daemon.sessions
+  await loader.use(id, (session) => session.setData({ runnerId: runner.runnerId }))
   await client.createBox({ id }) // here the daemon was killed
   assert.equal((await api.call('DELETE', `/v1/sessions/${id}`)).status, 204)
   assert.deepEqual(await client.listBoxes(), [])

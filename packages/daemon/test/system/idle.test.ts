@@ -2,6 +2,7 @@
 import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { LiveSession } from '../../src/engine/live-session.ts'
 import { types } from '../support/api.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
@@ -39,4 +40,27 @@ test('a session opened while memory is full of idle sessions stays in memory for
   asked.resolve()
   const events = await api.ended(id, turnId)
   assert.deepEqual(types(events), ['turn-start', 'step-start', 'text-delta', 'turn-end'])
+})
+
+test('a session that a request uses stays in memory, and a second request waits for the first', LIMIT, async (t) => {
+  const { api, daemon } = await rig(t, inOrder({ text: 'done' }), { limits: { sessionsIdleMax: 0 } })
+  const { loader } = daemon.sessions
+  const { id } = await api.session({ title: 'before', tools: [] })
+  const others = await Promise.all(Array.from({ length: 70 }, () => api.session({ tools: [] })))
+  const isUsed = Promise.withResolvers<LiveSession>()
+  const goOn = Promise.withResolvers<void>()
+  const used = loader.use(id, async (session) => {
+    isUsed.resolve(session)
+    await session.admission.run(() => goOn.promise)
+    await session.setData({ title: 'by the first' })
+  })
+  const session = await isUsed.promise
+  for (const other of others) await api.call('PATCH', `/v1/sessions/${other.id}`, { title: 'other' })
+  assert.equal(loader.peek(id), session)
+  const renamed = api.call('PATCH', `/v1/sessions/${id}`, { title: 'by the second' })
+  goOn.resolve()
+  await used
+  assert.equal((await renamed).status, 200)
+  assert.equal(session.isLost, false)
+  assert.ok(loader.count <= 2, `${loader.count} sessions are in memory`)
 })
