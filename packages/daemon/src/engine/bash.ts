@@ -171,7 +171,7 @@ export async function followExec(
     const from = { after: known.execSeq, reconnect: false, signal }
     const events = client.execEvents(session.boxId, execId, from) // I3
     for await (const event of events) {
-      if (event.type === 'fault') throw event.fault
+      if (event.type === 'fault') throw attachable(event.fault)
       if (event.type === 'exit') {
         const { seq: _seq, type: _type, ...exit } = event
         await flushRest()
@@ -199,6 +199,10 @@ export async function followExec(
     out.drop()
   }
 }
+
+/** One connection may have lost events. The exec is followed again from where the journal ends, as after a broken connection (I3). */
+const attachable = (fault: Fault): Fault =>
+  fault.report.reason === 'events_skipped' ? fault.with({ next: 'resolve' }) : fault
 
 function outcomeOf(session: LiveSession, exit: ExecExit, timeoutMs: number): ToolOutcome {
   if (exit.cause === 'runner_lost') return { ...unknownOutcome('the runner lost track of it'), exit }

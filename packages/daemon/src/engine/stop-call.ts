@@ -5,7 +5,6 @@
  * I2  What a command printed before its end is journalled before its result.
  */
 import { type Fault, isFault } from '@breakfall/faults'
-import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec } from '@breakfall/wire'
 import type { ToolCall } from '../turn/state.ts'
 import { followExec, killBash, missingOutput } from './bash.ts'
@@ -64,8 +63,8 @@ async function stopCommand(
   fault: Fault,
 ): Promise<StoppedCall> {
   const signal = AbortSignal.timeout(ports.limits.killMsMax)
-  const killed = await kill(ports, session, call, runnerId, signal)
-  if (killed === undefined) {
+  const exec = await kill(ports, session, call, runnerId, signal)
+  if (exec === undefined) {
     const text = withOutput(
       session,
       call,
@@ -73,27 +72,24 @@ async function stopCommand(
     )
     return { outcome: 'cancelled', text, isUnsure: true } // I1
   }
-  const { client, exec } = killed
   if (exec === null) return neverRan(fault)
-  const isComplete = await journalRest(ports, session, client, call, exec, signal) // I2
+  const isComplete = await journalRest(ports, session, call, exec, runnerId, signal) // I2
   return endedCommand(session, call, exec, isComplete)
 }
 
-type Killed = { readonly client: RunnerClient; readonly exec: Exec | null }
-
-/** Undefined if the runner could not be reached in time. */
+/** Null if it never ran. Undefined if the runner could not be reached in time. */
 async function kill(
   ports: Ports,
   session: LiveSession,
   call: ToolCall,
   runnerId: string,
   signal: AbortSignal,
-): Promise<Killed | undefined> {
+): Promise<Exec | null | undefined> {
   try {
     return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
       if (session.mustFence) await client.ownBox(session.boxId, { signal })
       session.mustFence = false
-      return { client, exec: await killBash(client, session.boxId, call, signal) }
+      return killBash(client, session.boxId, call, signal)
     })
   } catch (thrown) {
     ports.log.warn({ err: thrown, sessionId: session.id, execId: call.execId }, 'cannot reach a cancelled command')
@@ -105,22 +101,21 @@ async function kill(
 async function journalRest(
   ports: Ports,
   session: LiveSession,
-  client: RunnerClient,
   call: ToolCall,
-  exec: Exec,
+  { execId }: Exec,
+  runnerId: string,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (!(await hasDiskSpace(ports.stateDir))) return false
   try {
-    await followExec(ports, session, client, call, exec.execId, { signal })
+    await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, (client) =>
+      followExec(ports, session, client, call, execId, { signal }),
+    ) // reading on from the journal's position may be repeated
     return true
   } catch (thrown) {
     const isJournalFault = isFault(thrown) && thrown.report.boundary === 'journal'
     if (isJournalFault && thrown.category !== 'journal_full') throw thrown
-    ports.log.warn(
-      { err: thrown, sessionId: session.id, execId: exec.execId },
-      "a cancelled command's output is incomplete",
-    )
+    ports.log.warn({ err: thrown, sessionId: session.id, execId }, "a cancelled command's output is incomplete")
     return false
   }
 }

@@ -105,7 +105,11 @@ function parseEvent(frame: SseFrame): ExecEvent {
 }
 
 const gapFault = (after: number, seq: number): Fault =>
-  new Fault('runner_protocol_error', { error: `The runner skipped from event ${after} to ${seq}.` })
+  new Fault('runner_protocol_error', {
+    phase: 'stream',
+    reason: 'events_skipped',
+    error: `The runner skipped from event ${after} to ${seq}.`,
+  })
 
 const endedEarly = (): Fault =>
   new Fault('runner_unreachable', { phase: 'stream', errorRaw: 'the event stream ended before the exec did' })
