@@ -288,7 +288,7 @@ test('a parked turn says what it waits for and what resumes it', () => {
       'The turn waits until 2026-11-15 12:00:00 UTC; a running daemon then resumes it, and "resume" does so sooner.',
       'The turn waits until 2026-11-15 12:00:00 UTC at most; a change of the key, the token or the configuration resumes it sooner.',
       'The turn waits; a change of the key, the token or the configuration resumes it.',
-      'The turn waits until there is space again; a running daemon then resumes it.',
+      "The turn waits until 8 MiB are free on the journal's disk, or a quarter of a smaller disk; a running daemon then resumes it.",
       'The turn waits for the next start of the daemon, which resumes it.',
     ],
   )
@@ -311,6 +311,7 @@ test('a requested time is kept; otherwise parks get longer and probes less frequ
     [0, 1, 2, 3, 4, 9].map((look) => probeIntervalMs('model', look, 0.5, 5_000)),
     [5_000, 10_000, 20_000, 40_000, 60_000, 60_000],
   )
+  assert.equal(probeIntervalMs('journal', 9, 0.5, 5_000), 5_000, 'a look at a disk costs nothing')
   assert.ok(
     new Set(Array.from({ length: 50 }, (_, n) => probeIntervalMs('model', 0, n / 50, 5_000))).size > 40,
     'probes have jitter',

@@ -7,7 +7,7 @@
  * I3  A closing daemon hands its turns over: parked with `shutting_down`, recovered by the next daemon. Turns that it has
  *     not recovered itself yet stay untouched.
  */
-import { classify, Fault, faultFrom, isFault, type Policy, sleep, withDecision } from '@breakfall/faults'
+import { classify, Fault, faultFrom, isFault, type Policy, withDecision } from '@breakfall/faults'
 import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { ShownPart } from '@breakfall/model/internal'
 import type { EventDraft } from '@breakfall/wire'
@@ -232,10 +232,8 @@ export class Engine {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
         session.clearInterrupt()
-        await sleep(
-          probeIntervalMs('journal', probe, this.#ports.dice(), this.#ports.limits.probeMsFirst),
-          session.signal,
-        )
+        const ms = probeIntervalMs('journal', probe, this.#ports.dice(), this.#ports.limits.probeMsFirst)
+        await session.sleepUnlessWoken(ms) // a person who resumes the turn ends the wait, too
       }
     } finally {
       session.memoryPark = null

@@ -97,9 +97,12 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
       if (fault.category === 'approval_needed') return 'The turn waits for your answer; the call has not run.'
       return 'The turn waits; "resume" gives it as many steps again, and another prompt continues the conversation.'
     case 'journal':
-      return 'The turn waits until there is space again; a running daemon then resumes it.'
+      return `The turn waits until ${FREE_MIB} MiB are free on the journal's disk, or a quarter of a smaller disk; a running daemon then resumes it.`
   }
 }
+
+/** How much of the journal's disk has to be free before a turn that waits for space resumes. */
+export const FREE_MIB = 8
 
 /** Between probes: 5 s, 10 s, … 60 s, with jitter; tests scale them down. A look at a disk costs nothing, so it stays at 5 s. */
 export function probeIntervalMs(source: WakeSource, probe: number, dice: number, firstMs: number): number {

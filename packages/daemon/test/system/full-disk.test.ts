@@ -9,7 +9,7 @@ import { testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 import { smallDisk } from '../support/small-disk.ts'
-import { lastOf } from '../support/events.ts'
+import { lastOf, ofType } from '../support/events.ts'
 
 const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
 
@@ -100,3 +100,20 @@ test(
     assert.deepEqual([end.category, end.stopped], ['deadline_exceeded', 'deadline_passed'])
   },
 )
+
+test('a turn on a disk of a few megabytes resumes when there is space again', LIMIT, async (t) => {
+  const disk = smallDisk(t, '6m')
+  if (disk === undefined) return
+  const runner = await testRunner(t)
+  const script = inOrder({ text: 'w'.repeat(400_000), pieceChars: 4_000, pauseMs: 1 })
+  const { api } = await rig(t, script, { stateDir: disk.folder, runner: runner.config })
+  const { id } = await api.session()
+  const free = disk.fill(200_000)
+  const turnId = await api.prompt(id, 'go')
+  while ((await api.turn(turnId)).state !== 'parked') await sleep(20)
+  free()
+  const events = await api.ended(id, turnId)
+  assert.equal(events.at(-1)?.type, 'turn-end')
+  const [parked] = ofType(events, 'parked')
+  assert.match(parked?.fault.error ?? '', /waits until 8 MiB are free on the journal's disk, or a quarter/)
+})
