@@ -30,7 +30,7 @@ test('a fresh probe starts after it was asked for, and all who ask while one run
   assert.equal(await fifth, true)
 })
 
-test('a probe ends when the last of those who wait for it has gone, and the next one starts anew', async () => {
+test('a probe ends when the last of those who wait for it has gone, and the next caller starts another', async () => {
   const pacing = new Pacing({ probeMs: 60_000 })
   const runs: AbortSignal[] = []
   const run = (signal: AbortSignal): Promise<boolean> => {

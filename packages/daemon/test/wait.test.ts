@@ -1,4 +1,4 @@
-/** When a parked turn is due: one answer for a turn in memory and for one that no daemon owns. */
+/** When a parked turn is due: one answer for turns in memory and turns without an owner. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, FAULTS, fullPolicy, type FaultReport, type Policy } from '@breakfall/faults'

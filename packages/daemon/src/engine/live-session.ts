@@ -182,7 +182,7 @@ export class LiveSession {
     if (this.#stop.signal.aborted) this.#stop = new AbortController()
   }
 
-  /** The state as it is now, with everything that woke the session before. */
+  /** The current state, with every change that woke the session before. */
   look(): SessionFold {
     this.clearInterrupt()
     this.#wakes.look()

@@ -10,7 +10,7 @@
  *     the others are under way by then.
  * I6  In scope `interrupted`, a turn that a wrong set-up parked is not woken by what changed while no daemon ran: only a person, or
  *     a change from now on, resumes it. Turns that wait for a time or a probe keep doing so.
- * I7  A session with work or in use is not evicted: it would be loaded again beside itself, with locks of its own.
+ * I7  A session with work or in use is not evicted: a request would load it again beside itself, with separate locks.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -115,7 +115,7 @@ export class SessionLoader {
 
   /** Counts as one more use, without a moment in which the session is in memory and could be evicted (I7). */
   async #held(id: string): Promise<LiveSession | 'owned' | undefined> {
-    const session = this.peek(id) ?? (await this.own(id)) // one that was just loaded is in use until this continues
+    const session = this.peek(id) ?? (await this.own(id)) // a session that was just loaded is in use until this continues
     if (session instanceof LiveSession) session.uses += 1
     return session
   }

@@ -1,8 +1,8 @@
 /**
  * Ends the waits of a session's loop when something has changed that a waiting turn may care about.
  *
- * I1  No wake is lost: they are counted, and one that comes while nobody waits ends the next wait. A loop that looks at the state and
- *     then waits sees every change that came with a wake, in one or the other.
+ * I1  No wake is lost: wakes are counted, and a wake before the wait ends it at once. A loop that looks at the state and then waits
+ *     sees every change that came with a wake.
  */
 export class Wakes {
   #count = 0

@@ -3,7 +3,7 @@
  * acted. Pure.
  *
  * I1  `dueOf` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
- * I2  A turn waits no longer than its policy allows. One that waits for a person has not failed and costs nothing: only its deadline
+ * I2  A turn waits no longer than its policy allows. A turn that waits for a person has not failed and costs nothing: only its deadline
  *     ends it, or the expiry of the approval that it waits for.
  */
 import { type FaultCategory, type FaultReport, LIMITS, type Policy } from '@breakfall/faults'

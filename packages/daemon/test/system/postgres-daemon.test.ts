@@ -148,7 +148,7 @@ test('an append whose row is locked waits for it, and lets the appends of other 
   )
 })
 
-test('an approval that nobody gives expires, although no daemon owns the session meanwhile', LIMIT, async (t) => {
+test('an approval that no one gives expires, although no daemon owns the session meanwhile', LIMIT, async (t) => {
   const runner = await testRunner(t)
   const script = inOrder(bash('c1', 'echo never'), { text: 'done' })
   const policy = { backoffMs: 1, approve: 'always', approveMsMax: 500 } as const

@@ -306,7 +306,7 @@ test('an older daemon does not claim what a newer one has written', async (t) =>
   await query('DELETE FROM heads WHERE session_id = $1', [session.id])
 })
 
-test('a session that an earlier version left without a time is looked at; one that only a command wakes is not', async (t) => {
+test('a session that an earlier version left without a time is looked at, and a session that only a command wakes is not', async (t) => {
   const a = await opened(t)
   const [left, waiting] = [await claimed(a), await claimed(a)]
   for (const session of [left, waiting])
