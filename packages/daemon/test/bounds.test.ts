@@ -40,8 +40,16 @@ function play(failureOf: (attempt: number) => Failure, canContinue: boolean, pol
   const at = (): string => new Date(now).toISOString()
   const fold = (...events: readonly MachineEvent[]): void => void (state = events.reduce(reduceAnswer, state))
   const ladder: Ladder = {
-    ...{ policy, canContinue, dice, canTakeBack: true, canReplay: false, fallbacks: 0 },
-    ...{ canCompact: false, canPark: true, deadlineAt: null },
+    policy,
+    canContinue,
+    dice,
+    canTakeBack: true,
+    canReplay: false,
+    fallbacks: 0,
+    canCompact: false,
+    canPark: true,
+    canTell: false,
+    deadlineAt: null,
   }
   fold({ type: 'step-start' })
   for (let [attempts, parks] = [1, 0]; ; attempts += 1) {

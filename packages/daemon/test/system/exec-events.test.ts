@@ -68,7 +68,7 @@ async function lossy(
   t: TestContext,
   isLost: Loss,
   { isReset = () => false }: { readonly isReset?: (stream: number) => boolean } = {},
-): Promise<{ readonly config: RunnerConfig; streams(): number }> {
+): Promise<{ readonly config: RunnerConfig; readonly streams: () => number }> {
   const runner = await testRunner(t)
   let streams = 0
   const server = createServer((req, res) => {
