@@ -133,7 +133,7 @@ class AnswerRun {
   #failed(current: AnswerAttempt, target: Target, failure: AttemptFailure): Rung {
     const { attempt } = failure
     const now = this.#now()
-    for (const event of current.shown) this.#state = reduceAnswer(this.#state, event)
+    this.#state = reduceAnswer(this.#state, current.shown)
     const rung = nextRung(this.#state, failure, this.#ladder(target), now)
     this.#discard(rung.discards, rung.fault)
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
@@ -162,10 +162,8 @@ class AnswerRun {
   }
 
   #discard(parts: AnswerState['parts'], because: FaultReport): void {
-    for (const { attempt, part } of parts) {
-      this.#state = reduceAnswer(this.#state, { type: 'part-discarded', attempt, part })
-      this.events.push({ type: 'part-discarded', attempt, part, because }) // I2
-    }
+    this.#state = reduceAnswer(this.#state, { type: 'parts-discarded', parts })
+    for (const { attempt, part } of parts) this.events.push({ type: 'part-discarded', attempt, part, because }) // I2
   }
 
   /** Between attempts, the caller cancelled, left, or its deadline passed. */

@@ -283,3 +283,19 @@ test('a budget that was handed in counts from the first failure', () => {
   const rung = nextRung(state, failure(state, 'model_stream_incomplete'), LADDER, NOW)
   assert.deepEqual([rung.action, rung.decision.because], ['stop', 'failures_spent'])
 })
+
+test('what an attempt showed, and what is void of it, folds at once into the same state as part by part', () => {
+  const shown = [
+    { attempt: 1, part: 'p1', kind: 'text', text: 'Hello wor' },
+    { attempt: 1, part: 'p2', kind: 'tool', text: '' },
+  ] as const
+  const draft: MachineEvent = { type: 'tool-draft', attempt: 1, part: 'p2' }
+  const single = fold(text(1, 'Hello wor'), draft)
+  const atOnce = fold({ type: 'parts-shown', attempt: 1, parts: shown })
+  assert.deepEqual(atOnce, single)
+  const discards = shown.map(({ attempt, part }): MachineEvent => ({ type: 'part-discarded', attempt, part }))
+  assert.deepEqual(
+    reduceAnswer(atOnce, { type: 'parts-discarded', parts: shown }),
+    discards.reduce(reduceAnswer, single),
+  )
+})

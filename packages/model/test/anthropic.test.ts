@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AnswerOptions, AnswerRequest } from '../src/index.ts'
+import { OUTPUT_LIMITS } from '../src/attempt/output-limit.ts'
 import { play as playScript } from './play.ts'
 import {
   blockJson,
@@ -256,4 +257,53 @@ test('a cancel in the middle of a message ends it', async () => {
   const begun: Play = [head(), messageStart, textBlock(0), blockText(0, 'Hel'), cancel, silence]
   const got = await play([begun, GOOD], {}, { signal: stop.signal })
   assert.deepEqual([got.fault?.fault.category, got.requests.length], ['cancelled', 1])
+})
+
+const TURNS = [
+  { role: 'system', content: 'be brief' },
+  { role: 'user', content: 'list' },
+  {
+    role: 'assistant',
+    content: null,
+    tool_calls: [{ id: 'a', type: 'function', function: { name: 'now', arguments: '{}' } }],
+  },
+  { role: 'tool', tool_call_id: 'a', content: 'noon' },
+] as const
+const TOOLS = ['one', 'two'].map((name) => ({ type: 'function', function: { name } }) as const)
+
+test('a conversation that continues is marked for the cache: its tools, its instructions, its end and where the last request ended', async () => {
+  const asked = { messages: TURNS, tools: TOOLS }
+  const [marked, plain] = await Promise.all([play([GOOD], { ...asked, promptCache: true }), play([GOOD], asked)])
+  const mark = '"cache_control":{"type":"ephemeral"}'
+  const text = marked.requests[0]?.text ?? ''
+  assert.equal(text.split(mark).length - 1, 4)
+  const { tools, system, messages } = marked.requests[0]?.body ?? {}
+  assert.match(JSON.stringify(tools), /"two".*cache_control/)
+  assert.match(JSON.stringify(system), /be brief.*cache_control/)
+  assert.match(JSON.stringify(messages), /"list","cache_control".*"noon","cache_control"/)
+  assert.equal(plain.requests[0]?.text.includes('cache_control'), false)
+})
+
+test('a model that allows less output than others is asked for what it allows', async () => {
+  const limits = async (model: string) => (await play([GOOD], { model })).requests[0]?.body['max_tokens'] as unknown
+  assert.equal(await limits('claude-sonnet-5'), 30_000)
+  assert.equal(await limits('anthropic/claude-3.5-sonnet'), 8_192)
+  assert.equal(await limits('claude-3-haiku-20240307'), 4_096)
+})
+
+test('a server that refuses the output limit that Breakfall chose gets the one it names, and a limit that was set stays', async () => {
+  for (const { pattern, seen } of OUTPUT_LIMITS) assert.match(seen, pattern)
+  const [seen] = OUTPUT_LIMITS.map((row) => row.seen)
+  const refuse = json(400, { type: 'error', error: { type: 'invalid_request_error', message: seen } })
+  const got = await play([refuse, GOOD])
+  assert.equal(got.text, 'Hello world')
+  assert.deepEqual(
+    got.requests.map(({ body }) => body['max_tokens'] as unknown),
+    [30_000, 8_192],
+  )
+  assert.equal(got.failed.length, 0)
+  const again = await play([refuse, refuse, GOOD])
+  assert.deepEqual([again.fault?.fault.category, again.requests.length], ['model_bad_request', 2])
+  const set = await play([refuse, GOOD], { maxTokens: 20_000 })
+  assert.deepEqual([set.fault?.fault.category, set.requests.length], ['model_bad_request', 1])
 })

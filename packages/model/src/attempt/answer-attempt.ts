@@ -13,6 +13,7 @@ import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
+import type { ShownPart } from '../machine/state.ts'
 import type {
   AnswerDecoder,
   PartHandler,
@@ -22,6 +23,7 @@ import type {
   ToolPart,
 } from '../dialects/read-answer.ts'
 import { afterServerTool, judge, type Verdict } from '../proof.ts'
+import { outputLimitIn } from './output-limit.ts'
 import { refusalFault } from './refusal.ts'
 import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from '../target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
@@ -101,7 +103,6 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
     const { model, baseUrl } = target.request
     options.events.push({ type: 'attempt-start', attempt: options.attempt, model, baseUrl })
     this.result = this.#run()
-    if (options.events.isFull) this.pause()
   }
 
   get progress(): number {
@@ -204,11 +205,14 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
 
   // ---- the result ----
 
-  /** What it has shown, one event for each part. Has its text only if that can be continued: answers can be long. */
-  get shown(): readonly MachineEvent[] {
+  /** What it has shown. Has its text only if that can be continued: answers can be long. */
+  get shown(): MachineEvent {
     const { attempt } = this.#options
-    const drafts = [...this.#drafts.keys()].map((part) => ({ type: 'tool-draft', attempt, part }) as const)
-    return [...this.#shown.values(), ...drafts]
+    const texts = [...this.#shown.values()].map(({ type, part, text }): ShownPart => {
+      return { attempt, part, kind: type === 'text-delta' ? 'text' : 'reasoning', text }
+    })
+    const drafts = [...this.#drafts.keys()].map((part): ShownPart => ({ attempt, part, kind: 'tool', text: '' }))
+    return { type: 'parts-shown', attempt, parts: [...texts, ...drafts] }
   }
 
   record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
@@ -264,19 +268,30 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   }
 
   async #verdict(): Promise<Verdict> {
-    const { attempt, kept, policy, signal, target, trace } = this.#options
+    const { signal, target } = this.#options
     try {
-      const plain = attemptRequest(target, prefillOf(kept))
-      const replayed = withReplay(plain, target.request.baseUrl, target.profile)
-      const { traceparent, backoffMs } = trace ?? {}
-      const request = { ...replayed, trace: { traceparent, backoffMs, attempt } }
-      this.#running = startAttempt(request, this, policy, signal)
-      this.#end = await this.#running.end
-      const verdict = this.#judge(this.#end)
-      return verdict.complete || !isBackground(target) ? verdict : await this.#readOn(verdict, plain.headers)
+      const { request } = target
+      let sent = await this.#send(target)
+      const limit = request.maxTokens === undefined ? outputLimitIn(sent.end.refusal) : undefined
+      // Nobody set the number that the server refuses, and it says which one it takes.
+      if (limit !== undefined) sent = await this.#send({ ...target, request: { ...request, maxTokens: limit } })
+      const verdict = this.#judge(sent.end)
+      return verdict.complete || !isBackground(target) ? verdict : await this.#readOn(verdict, sent.headers)
     } catch (thrown) {
       return { complete: false, fault: classify(thrown, { boundary: 'model', phase: 'connect', signal }) }
     }
+  }
+
+  async #send(target: Target): Promise<{ readonly end: AttemptEnd; readonly headers: AttemptRequest['headers'] }> {
+    const { attempt, kept, policy, signal, trace } = this.#options
+    const plain = attemptRequest(target, prefillOf(kept))
+    const replayed = withReplay(plain, target.request.baseUrl, target.profile)
+    const { traceparent, backoffMs } = trace ?? {}
+    const request = { ...replayed, trace: { traceparent, backoffMs, attempt } }
+    this.#running = startAttempt(request, this, policy, signal)
+    if (this.#options.events.isFull) this.pause()
+    this.#end = await this.#running.end
+    return { end: this.#end, headers: plain.headers }
   }
 
   async #readOn(broken: Verdict, headers: AttemptRequest['headers']): Promise<Verdict> {

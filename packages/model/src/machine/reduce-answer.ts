@@ -22,6 +22,9 @@ export type MachineEvent =
   /** For a driver whose client gets a refusal in another field than text. */
   | { readonly type: 'refusal-delta'; readonly attempt: number; readonly part: string; readonly text: string }
   | { readonly type: 'tool-draft' | 'part-discarded'; readonly attempt: number; readonly part: string }
+  /** All that an attempt showed, and parts that are void, at once: an answer may have a hundred thousand calls. */
+  | { readonly type: 'parts-shown'; readonly attempt: number; readonly parts: readonly ShownPart[] }
+  | { readonly type: 'parts-discarded'; readonly parts: readonly ShownPart[] }
   | { readonly type: 'tool-call' }
   /** The answer is complete. In a journal, the first `tool-call` says so; an answer without one ends the turn. */
   | { readonly type: 'answered' }
@@ -65,7 +68,11 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
     case 'tool-draft':
       return shown(state, event.attempt, event.part, 'tool', '')
     case 'part-discarded':
-      return discarded(state, event.attempt, event.part)
+      return discarded(state, [event])
+    case 'parts-shown':
+      return allShown(state, event.attempt, event.parts)
+    case 'parts-discarded':
+      return discarded(state, event.parts)
     case 'tool-call':
     case 'answered':
       return answered(state)
@@ -117,9 +124,19 @@ function asking(state: AnswerState, attempt: number): AnswerState {
 
 const askingAgain = (state: AnswerState): AnswerState => (state.isAnswering ? asking(state, state.attempt + 1) : state)
 
-function discarded(state: AnswerState, attempt: number, part: string): AnswerState {
-  const parts = state.parts.filter((known) => known.part !== part || known.attempt !== attempt)
-  return { ...state, parts, keptAttempt: attempt <= state.keptAttempt ? 0 : state.keptAttempt } // I3
+/** Parts that no other attempt has. */
+function allShown(state: AnswerState, attempt: number, parts: readonly ShownPart[]): AnswerState {
+  if (parts.length === 0) return state
+  const next = seen(state, attempt)
+  return { ...next, parts: [...next.parts, ...parts], outage: null }
+}
+
+function discarded(state: AnswerState, discards: readonly Pick<ShownPart, 'attempt' | 'part'>[]): AnswerState {
+  const keyOf = ({ attempt, part }: Pick<ShownPart, 'attempt' | 'part'>): string => `${attempt} ${part}`
+  const isVoid = new Set(discards.map(keyOf))
+  const parts = state.parts.filter((known) => !isVoid.has(keyOf(known)))
+  const isKept = discards.every(({ attempt }) => attempt > state.keptAttempt)
+  return { ...state, parts, keptAttempt: isKept ? state.keptAttempt : 0 } // I3
 }
 
 /** I4 */
