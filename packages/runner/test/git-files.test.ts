@@ -28,10 +28,52 @@ describe('the nested repositories of an index', { skip }, () => {
       git('update-index', '--add', '--cacheinfo', `100644,${oid},later`)
       if (args.length > 0) git(...args)
       const read = (name: string): Buffer => readFileSync(join(folder, '.git', name))
-      const found = nestedIn(read('index'), hashBytes, read)
+      const found = nestedIn(read('index'), hashBytes, read) ?? []
       for (const path of ['b/in', 'bé']) assert.ok(found.includes(path), found.join())
       if (what !== 'a split index') assert.equal(found.length, 2)
     })
+
+  test('are found where git reads them: by the length in the flags, and where its threads start', () => {
+    const entry = (path: string, mode: number, length = path.length): Buffer => {
+      const bytes = Buffer.alloc(Math.ceil((63 + path.length) / 8) * 8)
+      bytes.writeUInt32BE(mode, 24)
+      bytes.writeUInt16BE(length, 60)
+      bytes.write(path, 62, 'latin1')
+      return bytes
+    }
+    const head = (count: number): Buffer => Buffer.from([...Buffer.from('DIRC'), 0, 0, 0, 2, 0, 0, 0, count])
+    const file = entry('a\0bbbbbbbbbbbbbb', 0o100_644)
+    const found = nestedIn(
+      Buffer.concat([head(2), file, entry('in', 0o160_755), Buffer.alloc(40)]),
+      20,
+      () => undefined,
+    )
+    assert.deepEqual(found, ['in'])
+    const hidden = entry('hidden', 0o160_000)
+    const table = Buffer.alloc(20)
+    table.write('IEOT')
+    for (const [i, value] of [12, 1, 12 + file.length, 1].entries()) table.writeUInt32BE(value, 4 + i * 4)
+    const threads = Buffer.concat([head(1), file, hidden, table, Buffer.alloc(40)])
+    assert.deepEqual(
+      nestedIn(threads, 20, () => undefined),
+      ['hidden'],
+    )
+  })
+
+  test('are not looked for without end in an index that sends its reader around', () => {
+    const table = Buffer.alloc(8 + 4 + 8 * 500)
+    table.write('IEOT')
+    table.writeUInt32BE(table.length - 8, 4)
+    for (let i = 0; i < 500; i += 1) {
+      table.writeUInt32BE(12, 12 + i * 8)
+      table.writeUInt32BE(0xffff_ffff, 16 + i * 8)
+    }
+    const head = Buffer.from([...Buffer.from('DIRC'), 0, 0, 0, 2, 0, 0, 0, 1])
+    assert.equal(
+      nestedIn(Buffer.concat([head, Buffer.alloc(64_000), table]), 20, () => undefined),
+      undefined,
+    )
+  })
 
   test('are none for what is no index, and for one that is cut off', () => {
     assert.deepEqual(

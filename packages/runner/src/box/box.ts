@@ -373,7 +373,7 @@ function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
     tools: host.tools,
     open: () => openSame(hostWorkspace, hostIdentity, host.clock.machineBootId),
     owner,
-    nested: (name, git) => stored.nested?.(name, git) ?? [],
+    nested: (name, git) => stored.nested?.(name, git),
   })
 }
 

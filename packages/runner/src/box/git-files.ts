@@ -3,21 +3,28 @@
  *
  * I1  What git would run is judged by a list of harmless settings. A setting that is not on it, or a line that is not plain,
  *     counts as a command: git's own grammar has many ways to write one.
+ * I2  An index is read as git does, which takes the length of a name from the flags, and where git has a choice, both ways.
  */
 
-/** Paths of the nested repositories that the index lists. For a split index or a damaged one: every path that it has. */
+/**
+ * Paths of the nested repositories that the index lists. If a nested one has its name in a shared index: every path of that.
+ * Undefined if it would take too long to tell, as with no index that git wrote. I2
+ */
 export function nestedIn(
   index: Buffer,
   hashBytes: 20 | 32,
   shared: (name: string) => Buffer | undefined,
-): readonly string[] {
-  const own = entriesOf(index, hashBytes)
-  const link = own === undefined ? undefined : sharedIndexOf(index, own.end, hashBytes)
-  if (own === undefined) return []
-  if (link === undefined) return own.entries.filter(({ isNested }) => isNested).map(({ path }) => path)
-  const other = shared(link)
-  const all = [...own.entries, ...((other && entriesOf(other, hashBytes)?.entries) ?? [])]
-  return all.some(({ isNested }) => isNested) ? [...new Set(all.map(({ path }) => path).filter(Boolean))] : []
+): readonly string[] | undefined {
+  const others = [...new Set(sharedIndexesOf(index, hashBytes))].flatMap((name) => shared(name) ?? [])
+  const each = [index, ...others].map((bytes) => nestedEntries(bytes, hashBytes))
+  const isNameless = others.length > 0 && each[0]?.includes('') === true
+  if (isNameless) each.push(...others.map((other) => nestedEntries(other, hashBytes, true)))
+  const found: string[] = []
+  for (const paths of each) {
+    if (paths === undefined) return undefined
+    for (const path of paths) if (path !== '') found.push(path)
+  }
+  return [...new Set(found)]
 }
 
 /** The settings in a configuration, in order. Keys in lower case but for the part in quotes. */
@@ -77,35 +84,47 @@ export function pathInWorkspace(
 
 // ---- details, in the order they are used above ----
 
-type Entries = {
-  readonly entries: readonly { readonly path: string; readonly isNested: boolean }[]
-  readonly end: number
+/** With `isAll` the paths of all entries. */
+function nestedEntries(index: Buffer, hashBytes: number, isAll = false): readonly string[] | undefined {
+  if (index.length < 12 || index.toString('latin1', 0, 4) !== 'DIRC') return []
+  const version = index.readUInt32BE(4)
+  if (version < 2 || version > 4) return []
+  const found = new Set<string>()
+  let steps = STEPS_EXTRA + (STEPS_PER_ENTRY * index.length) / (42 + hashBytes)
+  for (const { offset, count } of [{ offset: 12, count: index.readUInt32BE(8) }, ...blocksOf(index)]) {
+    let [at, last] = [offset, Buffer.alloc(0)]
+    for (let i = 0; i < count && at + 42 + hashBytes <= index.length; i += 1) {
+      steps -= 1
+      if (steps < 0) return undefined
+      const flags = index.readUInt16BE(at + 40 + hashBytes)
+      let name = at + 42 + hashBytes + ((flags & 0x4000) === 0 ? 0 : 2)
+      const named = flags & 0xfff
+      let kept = 0
+      if (version === 4) {
+        const { value, next } = varint(index, name)
+        kept = Math.max(0, last.length - value)
+        name = next
+      }
+      const end = named === 0xfff ? index.indexOf(0, name) : name + named - kept
+      if (end < name) break
+      if (version === 4) last = Buffer.concat([last.subarray(0, kept), index.subarray(name, end)])
+      if (isAll || (index.readUInt32BE(at + 24) & 0o170_000) === 0o160_000)
+        found.add((version === 4 ? last : index.subarray(name, end)).toString('utf8'))
+      at = version === 4 ? end + 1 : at + ((end + 8 - at) & ~7)
+    }
+  }
+  return [...found]
 }
 
-/** Undefined if git would not read it either. */
-function entriesOf(index: Buffer, hashBytes: number): Entries | undefined {
-  if (index.length < 12 || index.toString('latin1', 0, 4) !== 'DIRC') return undefined
-  const [version, count] = [index.readUInt32BE(4), index.readUInt32BE(8)]
-  if (version < 2 || version > 4) return undefined
-  const entries: { path: string; isNested: boolean }[] = []
-  let [at, last] = [12, '']
-  for (let i = 0; i < count && at + 42 + hashBytes <= index.length; i += 1) {
-    const mode = index.readUInt32BE(at + 24)
-    const flags = index.readUInt16BE(at + 40 + hashBytes)
-    let name = at + 42 + hashBytes + (version > 2 && (flags & 0x4000) !== 0 ? 2 : 0)
-    let kept = ''
-    if (version === 4) {
-      const { value, next } = varint(index, name)
-      kept = last.slice(0, Math.max(0, last.length - value))
-      name = next
-    }
-    const end = index.indexOf(0, name)
-    if (end === -1) break
-    last = kept + index.toString('latin1', name, end)
-    entries.push({ path: Buffer.from(last, 'latin1').toString('utf8'), isNested: (mode & 0o170_000) === 0o160_000 })
-    at = version === 4 ? end + 1 : at + Math.ceil((end + 1 - at) / 8) * 8
-  }
-  return { entries, end: at }
+/** Where threads of git start to read. Whatever looks like such a table counts: git finds it by another one at the end. */
+function blocksOf(index: Buffer): readonly { readonly offset: number; readonly count: number }[] {
+  return occurrences(index, 'IEOT').flatMap((at) => {
+    const end = Math.min(at + 8 + index.readUInt32BE(at + 4), index.length - 7)
+    const blocks: { offset: number; count: number }[] = []
+    for (let entry = at + 12; entry < end && blocks.length < BLOCKS_MAX; entry += 8)
+      blocks.push({ offset: index.readUInt32BE(entry), count: index.readUInt32BE(entry + 4) })
+    return blocks
+  })
 }
 
 /** The variable-length numbers of packs and of version 4. */
@@ -121,16 +140,19 @@ function varint(bytes: Buffer, from: number): { readonly value: number; readonly
   return { value, next: at + 1 }
 }
 
-/** The name in the extension `link`. */
-function sharedIndexOf(index: Buffer, from: number, hashBytes: number): string | undefined {
-  for (let at = from; at + 8 <= index.length - hashBytes;) {
-    const size = index.readUInt32BE(at + 4)
-    if (index.toString('latin1', at, at + 4) === 'link')
-      return `sharedindex.${index.toString('hex', at + 8, at + 8 + hashBytes)}`
-    at += 8 + size
-  }
-  return undefined
+/** The names in whatever looks like the extension `link`. */
+const sharedIndexesOf = (index: Buffer, hashBytes: number): readonly string[] =>
+  occurrences(index, 'link').map((at) => `sharedindex.${index.toString('hex', at + 8, at + 8 + hashBytes)}`)
+
+function occurrences(index: Buffer, word: string): readonly number[] {
+  const found: number[] = []
+  for (let at = index.indexOf(word, 12, 'latin1'); at !== -1; at = index.indexOf(word, at + 1, 'latin1'))
+    if (at + 12 <= index.length) found.push(at)
+  return found
 }
+
+const BLOCKS_MAX = 1_000
+const [STEPS_EXTRA, STEPS_PER_ENTRY] = [1_000, 3]
 
 const SECTION = /^\s*\[([A-Za-z0-9-]+)(?:\s+"([^"\\\p{Cc}]*)")?\]\s*$/u
 const SETTING = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=([^"\\#;\p{Cc}]*)$/u

@@ -46,6 +46,8 @@ export class GuardWatch {
   #setAside: readonly string[] = []
   #tools: ToolStamps = new Map()
   #poll: NodeJS.Timeout | undefined
+  /** A command may change a huge index without end. */
+  #notBeforeMs = 0
   #isChecking = false
   #isDirty = false
 
@@ -95,7 +97,9 @@ export class GuardWatch {
 
   /** One at a time; what happens during a check is seen by the next. */
   check(): void {
-    this.#checkPlanted()
+    const startedAtMs = performance.now()
+    if (startedAtMs >= this.#notBeforeMs) this.#checkPlanted()
+    this.#notBeforeMs = Math.max(this.#notBeforeMs, performance.now() + CHECK_SHARE * (performance.now() - startedAtMs))
     this.#isDirty = true
     if (!this.#isChecking) void this.#checkAll()
   }
@@ -169,7 +173,7 @@ export class GuardWatch {
     const { workspace, open, nested } = this.#plan
     try {
       using git = openFolder(open(), ['.git'])
-      for (const path of nested('.git', git).slice(0, NESTED_WATCHED_MAX))
+      for (const path of (nested('.git', git) ?? []).slice(0, NESTED_WATCHED_MAX))
         if (!path.split('/').includes('..')) this.#watch(join(workspace, path, '.git'), NAMES_IN_GIT)
     } catch {
       // There is no repository, or it is a file: the poll sees the same, later.
@@ -230,6 +234,7 @@ export class GuardWatch {
 
 const NESTED_WATCHED_MAX = 50
 const NAMES_IN_GIT = ['config', 'config.worktree', 'commondir', 'hooks']
+const CHECK_SHARE = 4 // of the runner's time, checks take a fifth at most
 const POLL_MS = 500 // safety net under inotify, which some file systems do not have
 
 /** The guards among bubblewrap's options: mounts of a path inside the workspace onto itself. */

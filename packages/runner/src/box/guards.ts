@@ -123,7 +123,8 @@ class Guards {
       using folder = this.#open([...name, 'worktrees', each])
       if (folder !== undefined) this.#worktree(folder, [...name, 'worktrees', each])
     }
-    for (const each of this.#nested(name.join('/'), git)) this.repository([...tree, ...each.split('/')], depth + 1)
+    for (const each of this.#nested(name.join('/'), git) ?? [])
+      this.repository([...tree, ...each.split('/')], depth + 1)
   }
 
   /** What git keeps for a linked working tree; it may be outside, and git on the host reads this all the same. */

@@ -34,8 +34,9 @@ export type PlantedCheck = {
   readonly nested: NestedIn
 }
 
-/** The paths that the index of a git folder lists as nested repositories. `name` is its path below the workspace. */
-export type NestedIn = (name: string, git: OpenFolder) => readonly string[]
+/** The paths that the index of a git folder lists as nested repositories. `name` is its path below the workspace. Undefined if
+ * there are more than any project has, or if the index is too large to tell. */
+export type NestedIn = (name: string, git: OpenFolder) => readonly string[] | undefined
 
 /** Returns the names of what was set aside. */
 export function setPlantedAside(workspace: OpenFolder, plan: PlantedCheck): readonly string[] {
@@ -75,10 +76,10 @@ export function readRegular(path: string, bytesMax = TEXT_BYTES_MAX): Buffer | u
 
 /** The nested repositories of indexes, read again only when an index has changed. */
 export class GitIndexes {
-  readonly #seen = new Map<string, { readonly stamp: string; readonly nested: readonly string[] }>()
+  readonly #seen = new Map<string, { readonly stamp: string; readonly nested: readonly string[] | undefined }>()
 
   /** `name` is that of the git folder, below the workspace. */
-  nested(name: string, git: OpenFolder): readonly string[] {
+  nested(name: string, git: OpenFolder): readonly string[] | undefined {
     const stat = lstatSync(git.at('index'), { throwIfNoEntry: false, bigint: true })
     if (stat?.isFile() !== true) return []
     const stamp = `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`
@@ -95,18 +96,26 @@ export class GitIndexes {
 
 const TEXT_BYTES_MAX = 256 * 1024
 const INDEX_BYTES_MAX = 256 * 1024 * 1024
+const LISTED_MAX = 100_000
 const NESTED_MAX = 1_000
 const DEPTH_MAX = 8
 const SUFFIX = '.set-aside'
 
-function read(git: OpenFolder): readonly string[] {
+function read(git: OpenFolder): readonly string[] | undefined {
+  const names = readdirSync(git.itself).filter((name) => name === 'index' || name.startsWith('sharedindex.'))
+  const isLarge = (name: string): boolean =>
+    (lstatSync(git.at(name), { throwIfNoEntry: false })?.size ?? 0) > INDEX_BYTES_MAX
+  if (names.some(isLarge)) return undefined
   const index = readRegular(git.at('index'), INDEX_BYTES_MAX)
   if (index === undefined) return []
   const config = settingsIn(readRegular(git.at('config'))?.toString('utf8') ?? '')
   const isLong = config.some(
     ({ section, key, value }) => section === 'extensions' && key === 'objectformat' && value === 'sha256',
   )
-  return nestedIn(index, isLong ? 32 : 20, (name) => readRegular(git.at(name), INDEX_BYTES_MAX))
+  const nested = nestedIn(index, isLong ? 32 : 20, (name) =>
+    names.includes(name) ? readRegular(git.at(name), INDEX_BYTES_MAX) : undefined,
+  )
+  return nested !== undefined && nested.length > LISTED_MAX ? undefined : nested
 }
 
 class Check {
@@ -132,11 +141,13 @@ class Check {
 
   /** The repository whose working tree is the folder `at`, and those that its index lists. */
   repository(at: readonly string[], depth: number): void {
-    if (depth > DEPTH_MAX || this.#done.size > NESTED_MAX) return
     using folder = this.#open(at)
     if (folder === undefined) return
     const name = [...at, '.git']
     const kind = kindAt(folder.at('.git'))
+    const isTooMany = depth > DEPTH_MAX || this.#done.size > NESTED_MAX
+    if (isTooMany && kind !== 'missing' && !this.#isKnown(name, folder.at('.git'))) this.#setAside(folder, at, '.git')
+    if (isTooMany) return
     if (kind === 'folder') this.#gitFolder(name, depth, at)
     else if (kind === 'file') this.#gitFile(folder, at, depth)
     else if (kind === 'link' && !this.#isKnown(name, folder.at('.git'))) this.#setAside(folder, at, '.git')
@@ -167,7 +178,9 @@ class Check {
     for (const worktree of foldersIn(git, 'worktrees'))
       this.#gitFolder([...name, 'worktrees', worktree], depth, undefined)
     if (tree === undefined) return
-    for (const nested of this.#plan.nested(name.join('/'), git)) {
+    const listed = this.#plan.nested(name.join('/'), git)
+    if (listed === undefined) this.#setAside(git, name, 'index')
+    for (const nested of listed ?? []) {
       const parts = nested.split('/')
       if (parts.some((part) => part === '' || part === '.' || part === '..' || part === '.git')) continue // git refuses these
       this.repository([...tree, ...parts], depth + 1)
