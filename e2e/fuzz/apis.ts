@@ -1,9 +1,12 @@
 /** The APIs that the fuzzer speaks. */
 import type { RelayApiName } from '@breakfall/model'
 import type { Api } from './api.ts'
+import { anthropic } from './anthropic.ts'
 import { chat } from './chat.ts'
+import { gemini } from './gemini.ts'
+import { responses } from './responses.ts'
 
-export const APIS: readonly Api[] = [chat]
+export const APIS: readonly Api[] = [chat, responses, anthropic, gemini]
 
 export function apiOf(name: RelayApiName): Api {
   const api = APIS.find((one) => one.name === name)

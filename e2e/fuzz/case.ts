@@ -12,7 +12,7 @@ export type Setting = {
   /** The upstream compresses its answers. */
   readonly isCompressed?: boolean
   /** Limits that change what is held, and for how long. */
-  readonly limit?: 'hold 0 ms' | 'hold 300 bytes' | 'ping 2 ms' | 'silence 60 ms'
+  readonly limit?: 'hold 0 ms' | 'hold 1500 bytes' | 'ping 2 ms' | 'silence 60 ms'
 }
 
 export type Case = {
@@ -36,7 +36,17 @@ export type Script = {
   /** What it does if it is asked to continue a text. Default: continues it if it is the beginning of its own. */
   readonly onPrefill?: 'refuse' | 'start over' | 'repeat'
   /** A background response: how often the rest is cut again, and whether its events are gone. */
-  readonly background?: { readonly cuts: readonly number[]; readonly isTooOld: boolean }
+  readonly background?: Background
+}
+
+/** How a server lets a background response be read on. */
+export type Background = {
+  /** Of each connection that reads on, the number of the event at which it breaks. After these, one does not. */
+  readonly cuts: readonly number[]
+  /** Its events are not streamed any more: only the answer as one document is there. */
+  readonly isTooOld: boolean
+  /** So often the document is not finished yet. */
+  readonly polls: number
 }
 
 /** `at` counts bytes of the body before compression; `error` is sent instead of the frame there. */

@@ -250,7 +250,7 @@ function continued({ pieces, finish, usage }: Said, text: string): readonly Fram
     delta({ role: 'assistant', content: '' }),
     ...(text.match(/\s*\S+\s*$|\s*\S+|\s+/g) ?? []).map((content) => delta({ content })),
     ...calls.map(({ id, name, args }, index) =>
-      delta({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: args } }] }),
+      delta({ tool_calls: [{ index, id: id || 'call_9', type: 'function', function: { name, arguments: args } }] }),
     ),
     delta({}, finish[0] === 'function_call' ? 'tool_calls' : finish[0]),
     ...(usage === undefined ? [] : [{ id: 'more', created: 9, model: 'm', choices: [], usage }]),
@@ -304,7 +304,7 @@ function read(list: readonly Frame[]): Said {
     }
   }
   if (identities.size > 1) problems.push(`several ids: ${[...identities].join(' ')}`)
-  for (const [lane, count] of roles) if (count > 1) problems.push(`${count} roles in choice ${lane}`)
+  for (const [lane, count] of roles) if (count > 1) problems.push(`two roles: ${count} in choice ${lane}`)
   for (const [lane, own] of calls)
     for (const [, { id, name, args }] of [...own].toSorted(([a], [b]) => Number(a) - Number(b)))
       pieces.call(lane, id, name, args)

@@ -3,7 +3,7 @@ import type { RelayApiName } from '@breakfall/model'
 import { type Answer, makeAnswer, makeRetry } from './answer.ts'
 import type { Api } from './api.ts'
 import { APIS } from './apis.ts'
-import type { Case, Cut, Frame, Json, Script, Setting, Style } from './case.ts'
+import type { Background, Case, Cut, Frame, Json, Script, Setting, Style } from './case.ts'
 import { Dice, times, type Trace } from './dice.ts'
 import { encoded } from './wire.ts'
 
@@ -37,12 +37,12 @@ function makeSetting(dice: Dice, api: Api): Setting {
   return {
     hold,
     ...(canContinue ? { profile: dice.one('profile', ['vllm', 'mistral', 'deepseek', 'sglang'] as const) } : {}),
-    ...(dice.chance('compressed', 4) ? { isCompressed: true } : {}),
+    ...(dice.chance('compressed', 3) ? { isCompressed: true } : {}),
     ...(dice.chance('limit', 5) ? { limit: dice.one('which limit', LIMITS) } : {}),
   }
 }
 
-const LIMITS = ['hold 0 ms', 'hold 300 bytes', 'ping 2 ms', 'silence 60 ms'] as const
+const LIMITS = ['hold 0 ms', 'hold 1500 bytes', 'ping 2 ms', 'silence 60 ms'] as const
 
 type Making = {
   readonly api: Api
@@ -66,11 +66,18 @@ function makeScript(dice: Dice, { api, answer, at, isLast, body, setting }: Maki
     ...(!isLast && dice.chance('refused', 5) ? { status: dice.one('status', [503, 500, 529, 408]) } : {}),
     style,
     ...(cut === undefined ? {} : { cut }),
+    ...(body['background'] === true ? { background: makeBackground(dice.in('background'), frames.length) } : {}),
     ...(dice.chance('on prefill', 40)
       ? { onPrefill: dice.one('how', ['refuse', 'start over', 'repeat'] as const) }
       : {}),
   }
 }
+
+const makeBackground = (dice: Dice, count: number): Background => ({
+  cuts: times(dice.one('cuts', [0, 0, 1, 2]), (at) => dice.int(`cut ${at}`, count)),
+  isTooOld: dice.chance('too old', 15),
+  polls: dice.int('polls', 3),
+})
 
 function makeStyle(dice: Dice, frames: readonly Frame[], setting: Setting): Style {
   const comments = dice.chance('extras', 15) ? 1 + dice.int('how many', 3) : 0

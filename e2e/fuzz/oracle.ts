@@ -6,14 +6,23 @@
  * I3  If one attempt alone reached the client, its frames are unchanged.
  */
 import { apiOf } from './apis.ts'
-import type { Case, Frame } from './case.ts'
+import type { RelayApiName } from '@breakfall/model'
+import type { Case, Frame, Json } from './case.ts'
 import type { Reply } from './client.ts'
-import { isBeginning, type Said } from './said.ts'
+import { objectIn, objectsIn, parsed } from './json.ts'
+import { isBeginning, type Said, type SaidPiece } from './said.ts'
 import { deliveredFrames, type Sending } from './upstream.ts'
 import { framesIn } from './wire.ts'
 
 /** One response of the upstream, and what it says when it is not cut. */
-export type Sent = { readonly sending: Sending; readonly truth: Said; readonly isContinuation: boolean }
+export type Sent = {
+  readonly sending: Sending
+  readonly truth: Said
+  /** All frames of the answer. */
+  readonly frames: readonly Frame[]
+  /** A second connection to the same answer. */
+  readonly isReadOn?: boolean
+}
 
 export type Wrong = { readonly kind: string; readonly detail: string }
 
@@ -41,11 +50,17 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
           `attempt ${whole + 1} was whole, the client got ${reply.status}: ${reply.body.toString().slice(0, 300)}`,
         )
   }
-  const { frames } = framesIn(reply.body)
+  const frames = framesOf(made, reply)
+  if (frames === undefined) return wrong('protocol', `not an array: ${reply.body.toString().slice(-300)}`)
+  const notJson = frames.find(({ data }) => data !== '[DONE]' && !isJson(data))
+  if (notJson !== undefined) return wrong('not JSON', notJson.data.slice(0, 300))
   const said = api.read(frames)
   const [problem] = said.problems
-  if (problem !== undefined) return wrong('protocol', problem)
-  const proven = sent.filter(({ sending }) => api.read(deliveredFrames(sending)).isProven)
+  if (problem !== undefined) return wrong(`protocol: ${problem.replace(/ ?[\d_{[:].*$/s, '')}`, problem)
+  const proven = sent.filter(({ sending, truth }) => {
+    const isWhole = sending.cut === undefined && sending.status === undefined
+    return isWhole ? truth.isProven : api.read(deliveredFrames(sending)).isProven
+  })
   const isAccepted = !said.isError && (said.isComplete || (said.isProven && reply.isWhole))
   if (!isAccepted) {
     if (reply.isWhole && !said.isError) return wrong('silent end', 'a proper end without a complete answer')
@@ -58,7 +73,14 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
     return { end: couldHeal ? 'unhealed' : 'broken' }
   }
   if (proven.length === 0) return wrong('invented end', 'no attempt was complete, but the client got a proper end')
-  const differences = proven.map(({ truth }) => differenceOf(said, truth))
+  const differences = proven.map(({ truth }) =>
+    differenceOf(
+      said,
+      truth,
+      sent.map((one) => one.truth),
+      made.api,
+    ),
+  )
   const matches = proven.filter((_, at) => differences[at] === undefined)
   if (matches.length === 0) {
     const difference = differences.at(-1)
@@ -75,37 +97,138 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   return { end: sent.length > 1 ? 'healed' : 'accepted' }
 }
 
+/** Undefined if it is not what the API promises. */
+export const framesOf = (made: Case, { body }: Reply): readonly Frame[] | undefined =>
+  isArray(made) ? elementsIn(body) : framesIn(body).frames
+
 export const shown = ({ pieces, finish, usage }: Said): string => JSON.stringify({ pieces, finish, usage })
 
 // ---- details ----
 
-function differenceOf(got: Said, truth: Said): Wrong | undefined {
-  const kinds = ['text', 'thought', 'refusal', 'call', 'opaque', 'item'] as const
-  const of = (said: Said, kind: string): string => JSON.stringify(said.pieces.filter((piece) => piece.kind === kind))
-  for (const kind of kinds)
-    if (of(got, kind) !== of(truth, kind))
-      return { kind: `${kind} differs`, detail: `the client has ${of(got, kind)}, the answer is ${of(truth, kind)}` }
-  if (JSON.stringify(got.pieces) !== JSON.stringify(truth.pieces))
-    return { kind: 'order differs', detail: `${shown(got)} instead of ${shown(truth)}` }
-  if (JSON.stringify(got.finish) !== JSON.stringify(truth.finish))
-    return {
-      kind: 'finish differs',
-      detail: `${JSON.stringify(got.finish)} instead of ${JSON.stringify(truth.finish)}`,
-    }
-  if (got.isComplete && JSON.stringify(got.usage) !== JSON.stringify(truth.usage))
-    return {
-      kind: got.usage === undefined ? 'usage lost' : 'usage differs',
-      detail: `${JSON.stringify(got.usage)} instead of ${JSON.stringify(truth.usage)}`,
-    }
+function differenceOf(got: Said, truth: Said, all: readonly Said[], api: RelayApiName): Wrong | undefined {
+  const mine = got.pieces.filter((piece) => !isForeign(piece, truth, all))
+  const lists = [mine, truth.pieces] as const
+  for (const kind of ['text', 'thought', 'refusal', 'call', 'opaque', 'item'] as const) {
+    const [a, b] = lists.map((pieces) => JSON.stringify(joined(pieces.filter((piece) => piece.kind === kind))))
+    if (a !== b) return { kind: `${kind} differs`, detail: `the client has ${a}, the answer is ${b}` }
+  }
+  const [a, b] = lists.map((pieces) => JSON.stringify(joined(pieces.filter(({ kind }) => kind !== 'item'))))
+  if (a !== b) return { kind: 'order differs', detail: `${a} instead of ${b}` }
+  const [finish, wanted] = [JSON.stringify(got.finish), JSON.stringify(truth.finish)]
+  if (finish !== wanted) return { kind: 'finish differs', detail: `${finish} instead of ${wanted}` }
+  const [usage, promised] = [JSON.stringify(got.usage), JSON.stringify(truth.usage)]
+  // A client that waits for the end marker is not told that this is all.
+  if (usage === undefined && promised !== undefined && api === 'openai-chat' && !got.isComplete) return undefined
+  if (usage !== promised)
+    return { kind: usage === undefined ? 'usage lost' : 'usage differs', detail: `${usage} instead of ${promised}` }
+  return signatureDifference(got, truth, all)
+}
+
+/** Thoughts and searches of a Responses answer are separate items, and each attempt may add some. */
+function isForeign(piece: SaidPiece, truth: Said, all: readonly Said[]): boolean {
+  if (piece.kind !== 'item') return false
+  const has = (said: Said): boolean => said.pieces.some((one) => one.kind === 'item' && one.id === piece.id)
+  return (
+    !has(truth) &&
+    all.some(
+      (said) => said.pieces.some((one) => one.kind === 'item' && (one.json === piece.json || piece.isCut)) && has(said),
+    )
+  )
+}
+
+/** The same words may carry the signature of any attempt that said them; without one they carry none. */
+function signatureDifference(got: Said, truth: Said, all: readonly Said[]): Wrong | undefined {
+  const places = Map.groupBy(
+    all.flatMap(({ signatures }) => signatures),
+    ({ at }) => at,
+  )
+  for (const { at, value } of got.signatures)
+    if (places.get(at)?.some((one) => one.value === value) !== true)
+      return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
+  for (const { at, value } of truth.signatures)
+    if (!got.signatures.some((one) => isInStretch(one.at, at, truth)))
+      return { kind: 'signature lost', detail: `${value} at ${at}` }
   return undefined
 }
 
-function changedFrame(got: readonly Frame[], sent: readonly Frame[]): string | undefined {
-  const plain = ({ event, data }: Frame): string =>
-    `${event ?? ''} ${data === '[DONE]' ? data : JSON.stringify(JSON.parse(data))}`
-  const [mine, theirs] = [got.map(plain), sent.map(plain)]
-  const at = theirs.findIndex((frame, index) => frame !== mine[index])
-  // Without its last frames, a proven answer is the same answer.
-  if (at !== -1 && mine[at] !== undefined) return `frame ${at + 1} is ${mine[at]} instead of ${theirs[at]}`
-  return mine.length > theirs.length ? `one frame more: ${mine[theirs.length]}` : undefined
+/** Another attempt may have cut the same words into other parts: at the place itself or later in the same text. */
+function isInStretch(place: string, wanted: string, { pieces }: Said): boolean {
+  const [[lane, size], [wantedLane, wantedSize]] = [place.split(':').map(Number), wanted.split(':').map(Number)]
+  if (lane === undefined || size === undefined || wantedSize === undefined || lane !== wantedLane) return false
+  let end = 0
+  for (const piece of pieces.filter((one) => one.lane === lane)) {
+    end += 'text' in piece ? piece.text.length : piece.kind === 'call' ? 1 : 0
+    if (end >= wantedSize) break
+  }
+  return size >= wantedSize && size <= end
 }
+
+/** Neighbouring texts of one kind are one. */
+function joined(pieces: readonly SaidPiece[]): readonly SaidPiece[] {
+  const out: SaidPiece[] = []
+  for (const piece of pieces) {
+    const last = out.at(-1)
+    if (last !== undefined && 'text' in last && 'text' in piece && last.kind === piece.kind && last.lane === piece.lane)
+      out[out.length - 1] = { ...last, text: last.text + piece.text }
+    else if (!('text' in piece) || piece.text !== '') out.push(piece)
+  }
+  return out
+}
+
+const isArray = ({ api, path }: Case): boolean => api === 'gemini' && !path.includes('alt=sse')
+
+/** The elements of a JSON array that may be cut off; undefined if it is no array. */
+function elementsIn(body: Buffer): readonly Frame[] | undefined {
+  const text = body.toString()
+  try {
+    const all: unknown = JSON.parse(text)
+    return Array.isArray(all) ? all.map((one) => ({ data: JSON.stringify(one) })) : undefined
+  } catch {
+    // Cut off: no string of JSON has a line break in it.
+    if (!text.trimStart().startsWith('[')) return text.trim() === '' ? [] : undefined
+    return text
+      .trimStart()
+      .slice(1)
+      .split(/,\n+/)
+      .flatMap((data) => (isJson(data) ? [{ data }] : []))
+  }
+}
+
+function isJson(data: string): boolean {
+  try {
+    return typeof JSON.parse(data) === 'object'
+  } catch {
+    return false // the element that was cut
+  }
+}
+
+/** Numbers, indexes and ids may be filled in, and repeated signs of life left out. Everything else is unchanged. */
+function changedFrame(all: readonly Frame[], sent: readonly Frame[]): string | undefined {
+  const got = withoutPings(all)
+  const theirs = withoutPings(sent)
+  const at = theirs.findIndex((frame, index) => !isSame(got[index], frame))
+  // Without its last frames, a proven answer is the same answer.
+  if (at !== -1 && got[at] !== undefined) return `frame ${at + 1} is ${got[at].data} instead of ${theirs[at]?.data}`
+  return got.length > theirs.length ? `one frame more: ${got[theirs.length]?.data}` : undefined
+}
+
+const withoutPings = (frames: readonly Frame[]): readonly Frame[] =>
+  frames.filter(
+    ({ event }, at) =>
+      event !== 'ping' && (event !== 'response.in_progress' || frames.findIndex((one) => one.event === event) === at),
+  )
+
+function isSame(got: Frame | undefined, sent: Frame): boolean {
+  if (got === undefined || got.event !== sent.event) return false
+  if (got.data === sent.data) return true
+  if (sent.data === '[DONE]' || got.data === '[DONE]') return false
+  const [mine, theirs] = [parsed(got.data), parsed(sent.data)]
+  return Object.entries(theirs).every(
+    ([key, value]) =>
+      key === 'sequence_number' ||
+      JSON.stringify(mine[key]) === JSON.stringify(value) ||
+      (key === 'response' && isEmptyOutput(objectIn(theirs, key))),
+  )
+}
+
+const isEmptyOutput = (response: Json): boolean => objectsIn(response, 'output').length === 0

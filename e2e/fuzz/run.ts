@@ -2,10 +2,11 @@
 import { parseArgs } from 'node:util'
 import type { RelayApiName } from '@breakfall/model'
 import { APIS } from './apis.ts'
-import { fuzz, told } from './fuzz.ts'
+import { fuzz } from './fuzz.ts'
 import { makeCase } from './generate.ts'
 import { Rig, type Run } from './rig.ts'
 import { shrink } from './shrink.ts'
+import { told } from './told.ts'
 
 const USAGE = `npm run fuzz -- [--minutes N] [--streams N] [--seed S] [--from S] [--api NAME] [--no-shrink]
   --minutes N   how long (1)
@@ -61,7 +62,7 @@ async function many(): Promise<number> {
     api,
     onWrong: (seed, run) => {
       found.push({ seed, run })
-      if (found.length <= 20)
+      if (found.filter((one) => kindOf(one) === kindOf({ run })).length <= 3)
         process.stdout.write(
           `stream ${seed - from + 1}: ${run.made.api}: ${run.verdict.wrong?.kind}: npm run fuzz -- --seed ${seed}${apiFlag}\n`,
         )

@@ -1,8 +1,16 @@
 /** What a stream says to its reader, in one form for all APIs. Each API's reference reader makes one. */
 import { merged, type Piece } from './answer.ts'
 
-/** `json`: an item as its API has it, for what has no form of its own. */
-export type SaidPiece = (Piece | { readonly kind: 'item'; readonly json: string }) & { readonly lane: number }
+/** An item as its API has it, for what has no common form. */
+export type SaidItem = {
+  readonly kind: 'item'
+  readonly id: string
+  readonly json: string
+  /** It was closed before it was complete. */
+  readonly isCut?: boolean
+}
+
+export type SaidPiece = (Piece | SaidItem) & { readonly lane: number }
 
 /** A signature and the place where it was read: how much came before it. */
 export type Signature = { readonly at: string; readonly value: string }
@@ -52,6 +60,13 @@ export class SaidPieces {
     const own = this.#lane(lane)
     own.pieces.push({ kind: 'call', id, name, args })
     own.size += 1
+  }
+
+  /** The arguments of the call that came last. */
+  completeCall(lane: number, args: string): void {
+    const { pieces } = this.#lane(lane)
+    const last = pieces.pop()
+    if (last !== undefined) pieces.push(last.kind === 'call' ? { ...last, args } : last)
   }
 
   opaque(lane: number, id: string): void {

@@ -12,8 +12,12 @@ export type Asked = {
   readonly body: Json
 }
 
-/** One response. `cutAt`: bytes of the body before compression. */
-export type Sending = Pick<Script, 'whole' | 'status' | 'style' | 'cut'> & { readonly frames: readonly Frame[] }
+/** One response. */
+export type Sending = Pick<Script, 'whole' | 'status' | 'style' | 'cut'> & {
+  readonly frames: readonly Frame[]
+  /** Of a refusal. */
+  readonly message?: string
+}
 
 /** Named by the header that the client sends with each request. */
 export const STREAM_ID = 'x-fuzz-stream'
@@ -84,6 +88,7 @@ export function deliveredFrames({ frames, cut, style, whole, status = 200 }: Sen
   if (status !== 200) return []
   if (cut === undefined) return frames
   if (whole !== undefined) return []
+  if (style.encoding !== '') return frames // how much of it can be read depends on the compression
   const { starts, bytes } = encoded(frames, style)
   const sent = frames.filter((_, at) => (starts[at + 1] ?? bytes.length) <= cut.at)
   return cut.how === 'error' ? [...sent, cut.frame] : sent
@@ -111,7 +116,7 @@ function requestIn(bytes: Buffer): { readonly size: number; readonly asked: Aske
 function send(socket: Socket, sending: Sending): void {
   const { style, whole, cut, status = 200 } = sending
   if (status !== 200) {
-    const body = JSON.stringify({ error: { message: 'not now', type: 'server_error' } })
+    const body = JSON.stringify({ error: { message: sending.message ?? 'not now', type: 'server_error' } })
     socket.write(
       `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     )

@@ -1,0 +1,212 @@
+/** Streams that once came out wrong, made as small as they can be. */
+import { type Case, type Frame, type Json, PLAIN, type Script } from './case.ts'
+
+export type Regression = { readonly name: string; readonly made: Case }
+
+const sse = (json: Json): Frame => ({ data: JSON.stringify(json) })
+const named = (json: Json): Frame => ({ event: String(json['type']), data: JSON.stringify(json) })
+const DONE: Frame = { data: '[DONE]' }
+
+const whole = (frames: readonly Frame[]): Script => ({ frames, style: PLAIN })
+
+/** The connection breaks after so many frames. */
+function cut(frames: readonly Frame[], after: number): Script {
+  const at = frames
+    .slice(0, after)
+    .reduce(
+      (sum, { event, data }) =>
+        sum + Buffer.byteLength(`${event === undefined ? '' : `event: ${event}\n`}data: ${data}\n\n`),
+      0,
+    )
+  return { frames, style: PLAIN, cut: { how: 'fin', at } }
+}
+
+// ---- chat ----
+
+const chunk = (delta: Json, finish_reason: string | null = null, index = 0): Frame =>
+  sse({ id: 'a', created: 1, model: 'm', choices: [{ index, delta, finish_reason }] })
+const role = chunk({ role: 'assistant' })
+const usage = sse({ id: 'a', created: 1, model: 'm', choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } })
+const call = (index: number): Json => ({
+  index,
+  id: `call_${index}`,
+  type: 'function',
+  function: { name: 'ls', arguments: '{"path":"a"}' },
+})
+
+const chat = (name: string, attempts: readonly Script[], more: Json = {}): Regression => ({
+  name: `chat: ${name}`,
+  made: {
+    api: 'openai-chat',
+    setting: { hold: 'tools' },
+    path: '/v1/chat/completions',
+    body: { model: 'm', stream: true, messages: [{ role: 'user', content: 'x' }], ...more },
+    attempts,
+  },
+})
+
+const words = [role, chunk({ content: 'I will ' }), chunk({ content: 'look.' })]
+
+// ---- Gemini ----
+
+const parts = (list: readonly Json[], finishReason?: string): Frame =>
+  sse({
+    candidates: [
+      { content: { parts: list, role: 'model' }, index: 0, ...(finishReason === undefined ? {} : { finishReason }) },
+    ],
+    responseId: 'r',
+    modelVersion: 'm',
+  })
+const functionCall = (path: string): Json => ({ functionCall: { name: 'ls', args: { path } } })
+
+const gemini = (name: string, attempts: readonly Script[]): Regression => ({
+  name: `Gemini: ${name}`,
+  made: {
+    api: 'gemini',
+    setting: { hold: 'tools' },
+    path: '/v1beta/models/m:streamGenerateContent?alt=sse',
+    body: { contents: [] },
+    attempts,
+  },
+})
+
+// ---- Anthropic ----
+
+const block = (index: number, start: Json, ...deltas: readonly Json[]): readonly Frame[] => [
+  named({ type: 'content_block_start', index, content_block: start }),
+  ...deltas.map((delta) => named({ type: 'content_block_delta', index, delta })),
+  named({ type: 'content_block_stop', index }),
+]
+const message = (...blocks: readonly (readonly Frame[])[]): readonly Frame[] => [
+  named({
+    type: 'message_start',
+    message: { id: 'x', type: 'message', role: 'assistant', content: [], usage: { input_tokens: 1, output_tokens: 1 } },
+  }),
+  ...blocks.flat(),
+  named({ type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 5 } }),
+  named({ type: 'message_stop' }),
+]
+const text = (start: string, ...deltas: readonly string[]): readonly Frame[] =>
+  block(0, { type: 'text', text: start }, ...deltas.map((more) => ({ type: 'text_delta', text: more })))
+
+const anthropic = (name: string, attempts: readonly Script[]): Regression => ({
+  name: `Anthropic: ${name}`,
+  made: {
+    api: 'anthropic-messages',
+    setting: { hold: 'tools' },
+    path: '/v1/messages',
+    body: { model: 'm', stream: true, max_tokens: 9, messages: [] },
+    attempts,
+  },
+})
+
+// ---- Responses ----
+
+/** One message whose parts come in one delta each. */
+function response(id: string, texts: readonly string[]): readonly Frame[] {
+  const begun = { id: `resp_${id}`, object: 'response', status: 'in_progress', output: [] }
+  const item = {
+    id: `msg_${id}`,
+    type: 'message',
+    role: 'assistant',
+    status: 'completed',
+    content: texts.map((one) => ({ type: 'output_text', text: one, annotations: [] })),
+  }
+  const events: Json[] = [
+    { type: 'response.created', response: begun },
+    { type: 'response.output_item.added', output_index: 0, item: { ...item, status: 'in_progress', content: [] } },
+    ...item.content.flatMap((part, content_index) => {
+      const at = { item_id: item.id, output_index: 0, content_index }
+      return [
+        { type: 'response.content_part.added', ...at, part: { ...part, text: '' } },
+        { type: 'response.output_text.delta', ...at, delta: part.text, logprobs: [] },
+        { type: 'response.output_text.done', ...at, text: part.text, logprobs: [] },
+        { type: 'response.content_part.done', ...at, part },
+      ]
+    }),
+    { type: 'response.output_item.done', output_index: 0, item },
+    { type: 'response.completed', response: { ...begun, status: 'completed', output: [item] } },
+  ]
+  return events.map((event, sequence_number) => named({ ...event, sequence_number }))
+}
+
+const responses = (name: string, attempts: readonly Script[]): Regression => ({
+  name: `Responses: ${name}`,
+  made: {
+    api: 'openai-responses',
+    setting: { hold: 'tools' },
+    path: '/v1/responses',
+    body: { model: 'm', stream: true, input: 'x' },
+    attempts,
+  },
+})
+
+export const REGRESSIONS: readonly Regression[] = [
+  chat('a call that comes with the last repeated text is not lost', [
+    cut([...words, chunk({}, 'stop'), DONE], 3),
+    whole([
+      role,
+      chunk({ content: 'I will ' }),
+      chunk({ content: 'look.', tool_calls: [call(0)] }),
+      chunk({ tool_calls: [call(1)] }),
+      chunk({}, 'tool_calls'),
+      DONE,
+    ]),
+  ]),
+  chat('a call that starts in the frame of the last repeated text has its id and its name', [
+    cut([...words, chunk({}, 'stop'), DONE], 3),
+    whole([
+      role,
+      chunk({
+        content: 'I will look.',
+        tool_calls: [{ index: 0, id: 'call_1', type: 'function', function: { name: 'ls', arguments: '' } }],
+      }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: '{}' } }] }),
+      chunk({}, 'tool_calls'),
+      DONE,
+    ]),
+  ]),
+  chat('a function call of the old form that comes with repeated text is not lost', [
+    cut([role, chunk({ content: 'ok' }), chunk({}, 'stop'), DONE], 2),
+    whole([
+      role,
+      chunk({ content: 'ok', function_call: { name: 'ls', arguments: '{}' } }),
+      chunk({}, 'function_call'),
+      DONE,
+    ]),
+  ]),
+  chat(
+    'an answer whose usage was cut off does not end as if there were none',
+    [cut([...words, chunk({}, 'stop'), usage, DONE], 4)],
+    { stream_options: { include_usage: true } },
+  ),
+  gemini('a call that comes with the last repeated text is not lost', [
+    cut([parts([{ text: 'I will ' }, { text: 'look.' }]), parts([{ text: '' }], 'STOP')], 1),
+    whole([
+      parts([{ text: 'I will ' }]),
+      parts([{ text: 'look.' }, functionCall('a')]),
+      parts([functionCall('b')]),
+      parts([{ text: '' }], 'STOP'),
+    ]),
+  ]),
+  gemini('the parts of a chunk keep their order', [
+    cut([parts([{ text: 'I' }]), parts([{ text: ' look.' }], 'STOP')], 1),
+    whole([parts([{ text: 'I' }, { executableCode: { language: 'PYTHON', code: 'x' } }, { text: ' look.' }], 'STOP')]),
+  ]),
+  gemini('a signature on repeated text reaches the client', [
+    cut([parts([{ text: 'Hel' }, { text: 'lo' }]), parts([{ text: '!' }], 'STOP')], 1),
+    whole([parts([{ text: 'Hello', thoughtSignature: 'sig' }]), parts([{ text: '!' }], 'STOP')]),
+  ]),
+  anthropic('text in the start of a block is not sent twice', [
+    cut(message(text('', 'Hello ', 'wor', 'ld!')), 4),
+    whole(message(text('Hello world', '!'))),
+  ]),
+  responses('two parts that come again as one are whole in the final object', [
+    cut(response('1', ['Delete nothing. ', 'Keep all files.']), 8),
+    whole(response('2', ['Delete nothing. Keep all files.'])),
+  ]),
+  responses('one part that comes again as two is there once in the final object', [
+    cut(response('1', ['Delete nothing. Keep all files.']), 4),
+    whole(response('2', ['Delete nothing. ', 'Keep all files.'])),
+  ]),
+]
