@@ -1,6 +1,7 @@
 /** What the relay holds back: tool calls until they are proven, the whole answer, or nothing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { unboundedShare } from '../src/memory-budget.ts'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { TOOLS } from './collect.ts'
 import { GOOD } from './play.ts'
@@ -98,7 +99,7 @@ test('with hold auto, what a failed attempt left does not go out while the next 
   const client = new ClientStream(
     { api: 'openai-chat', json: { tools: TOOLS } },
     { ...sink, drained: () => Promise.resolve() },
-    { hold: 'auto', holdMs: 20, holdBytesMax: 1_000, pingMs: 1_000 },
+    { hold: 'auto', holdMs: 20, holdBytesMax: 1_000, pingMs: 1_000, memory: unboundedShare() },
   )
   client.begin()
   client.take('content', { data: '{}' }, undefined, undefined, [{ kind: 'text', text: 'Howdy' }])

@@ -13,6 +13,7 @@ import {
   responseFrames,
 } from '../../../test/kit/responses-frames.ts'
 import { framesIn } from '../../../test/kit/sse.ts'
+import { unboundedShare } from '../src/memory-budget.ts'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { relayed } from './relayed.ts'
 
@@ -83,6 +84,7 @@ test('with hold auto, parts that grow by turns go out when the wait is over', (t
       holdMs: 20,
       holdBytesMax: 100_000,
       pingMs: 1_000,
+      memory: unboundedShare(),
     },
   )
   client.begin()

@@ -19,6 +19,7 @@ import {
   wholeResponse,
 } from '../../../test/kit/responses-frames.ts'
 import { framesIn } from '../../../test/kit/sse.ts'
+import { unboundedShare } from '../src/memory-budget.ts'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { RELAY_DEFAULTS } from '../src/relay/relay.ts'
 import { type Relayed, relayed as relay, type RelayedOptions } from './relayed.ts'
@@ -313,7 +314,7 @@ test('six silent minutes behind hold answer are 24 pings that clients count as e
   }
   const sink = { head: () => undefined, write, drained: () => Promise.resolve(), end: () => undefined }
   const request = { api: 'openai-responses', json: { stream: true } } as const
-  const client = new ClientStream(request, sink, { ...RELAY_DEFAULTS, hold: 'answer' })
+  const client = new ClientStream(request, sink, { ...RELAY_DEFAULTS, hold: 'answer', memory: unboundedShare() })
   client.begin()
   for (const { event, data, json: parsed } of framesIn(HELLO.slice(0, 2).join('')).frames)
     client.take('lifecycle', { event, data }, parsed, undefined, [])

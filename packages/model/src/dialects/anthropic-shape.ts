@@ -54,6 +54,10 @@ export class AnthropicShape implements ClientShape {
     }
   }
 
+  get isUnchanged(): boolean {
+    return !this.#healing
+  }
+
   ping(): string {
     return 'event: ping\ndata: {"type":"ping"}\n\n'
   }

@@ -26,6 +26,8 @@ export type Dialect = {
   /** A frame that begins a block, which stays empty if the stream breaks there. */
   readonly isBlockStart: (json: JsonObject | undefined) => boolean
   readonly shape: () => ClientShape
+  /** What a frame says, as the decoder reads it. Undefined if it is not JSON. */
+  readonly jsonOf: (frame: SseFrame) => JsonObject | undefined
   readonly errorBody: (fault: FaultReport) => JsonObject
   /** The body of an error response, from the frame in which the server reported the error. */
   readonly reportedError: (frame: JsonObject) => JsonObject
@@ -64,6 +66,8 @@ export type ClientShape = {
   ending(): string
   /** What keeps a silent connection alive. */
   ping(): string
+  /** In this attempt every frame goes out as it came. */
+  readonly isUnchanged: boolean
   /** A frame that may go out before any content. A ping makes sense to the client only after it. */
   opensStream?(json: JsonObject | undefined): boolean
   /** The last frame of a stream that cannot be healed, if only an error in the stream will do. `reported`: the server's own. */

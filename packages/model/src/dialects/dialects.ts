@@ -1,7 +1,7 @@
 /** The model APIs, one row each. */
 import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
-import { encodeSse } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
+import { encodeSse, type SseFrame } from '@breakfall/wire'
+import { isObject, type JsonObject, objectOr, objectsIn, parsedOr } from '../json.ts'
 import { API_NAMES, type ApiName, type RelayApiName } from '../names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
@@ -13,12 +13,17 @@ import { openAiBody, withPrefill } from './openai-body.ts'
 import { OpenAiChatDecoder } from './openai-decoder.ts'
 import { OpenAiShape } from './openai-shape.ts'
 import { responsesBody } from './responses-body.ts'
-import { ResponsesDecoder } from './responses-decoder.ts'
+import { ResponsesDecoder, withType } from './responses-decoder.ts'
 import { responseFrames } from './responses-frames.ts'
 import { ResponsesShape } from './responses-shape.ts'
 import { chatFrames, messageFrames } from './whole-answer.ts'
 
 const DONE_FRAME = 'data: [DONE]\n\n'
+
+function jsonOf({ data }: SseFrame): JsonObject | undefined {
+  const json = parsedOr(data)
+  return isObject(json) ? json : undefined
+}
 
 const openAiChat: Dialect = {
   path: 'chat/completions',
@@ -32,6 +37,7 @@ const openAiChat: Dialect = {
   isOpening: (json) => objectOr(objectsIn(json?.['choices'])[0]?.['delta'])['role'] !== undefined,
   isBlockStart: () => false,
   shape: () => new OpenAiShape(),
+  jsonOf,
   errorBody: ({ class: of, category: code, error: message }) => ({
     error: { message, type: OPENAI_ERROR_TYPE[of], param: null, code },
   }),
@@ -51,6 +57,10 @@ const openAiResponses: Dialect = {
   framesOf: responseFrames,
   isOpening: () => false, // the shape leaves a second `response.created` out
   shape: () => new ResponsesShape(),
+  jsonOf: (frame) => {
+    const json = jsonOf(frame)
+    return json === undefined ? undefined : withType(json, frame.event)
+  },
   reportedError: (frame) => ({ error: reportedIn(frame) }),
   // Without a shape nothing was sent, so the numbers start here.
   errorFrames: (body) => encodeSse({ event: 'error', data: JSON.stringify(flatError(objectOr(body['error']))) }),
@@ -72,6 +82,7 @@ const anthropicMessages: Dialect = {
   isOpening: () => false, // the shape leaves a second `message_start` out
   isBlockStart: (json) => json?.['type'] === 'content_block_start',
   shape: () => new AnthropicShape(),
+  jsonOf,
   errorBody: ({ category: type, error: message }) => ({ type: 'error', error: { type, message } }),
   reportedError: (frame) => frame,
   errorFrames: (body) => encodeSse({ event: 'error', data: JSON.stringify(body) }),
@@ -91,6 +102,7 @@ const gemini: Dialect = {
   isOpening: () => false,
   isBlockStart: () => false,
   shape: () => new GeminiShape(),
+  jsonOf,
   errorBody: ({ class: of, category, error: message }) => {
     const code = FAULTS[category].http
     const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: category, domain: 'breakfall' }]

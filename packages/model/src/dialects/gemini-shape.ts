@@ -47,6 +47,10 @@ export class GeminiShape implements ClientShape {
     return this.#healing ? plainFrame({ data: JSON.stringify(out) }) : frame
   }
 
+  get isUnchanged(): boolean {
+    return !this.#healing
+  }
+
   ping(): string {
     return ': ping\n\n'
   }

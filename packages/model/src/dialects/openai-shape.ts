@@ -48,6 +48,10 @@ export class OpenAiShape implements ClientShape {
     return out
   }
 
+  get isUnchanged(): boolean {
+    return !this.#healing
+  }
+
   ping(): string {
     return ': ping\n\n'
   }

@@ -388,5 +388,5 @@ function parseFrame(data: string): JsonObject {
 }
 
 /** Some servers name the event only outside its JSON. */
-const withType = (json: JsonObject, event: string | undefined): JsonObject =>
+export const withType = (json: JsonObject, event: string | undefined): JsonObject =>
   typeof json['type'] === 'string' || event === undefined || isInBandError(json) ? json : { ...json, type: event }

@@ -19,6 +19,7 @@ import { itemKind } from './responses-items.ts'
 
 export class ResponsesShape implements ClientShape {
   canHeal = true
+  readonly isUnchanged = false // events are numbered
   #number = 0
   /** The response object that the client was given first. */
   #response: JsonObject | undefined

@@ -5,23 +5,22 @@
  * I1  Nothing known comes out a second time, and nothing comes out before the beginning is certain to agree.
  * I2  No alternative begins with another one, so the first that is there in full is the one.
  */
-import assert from 'node:assert'
+import { KnownText, type KnownTextReader, marked, type Segment, type SegmentKind } from './known-text.ts'
 
-export type SegmentKind = 'text' | 'reasoning' | 'refusal'
-export type Segment = { readonly kind: SegmentKind; readonly text: string }
+export type { Segment, SegmentKind }
 
 export class PrefixGate {
-  readonly #candidates: readonly Candidate[]
+  /** Those that the answer may still begin with. */
+  #candidates: readonly KnownTextReader[]
   #seen = 0
   #kind: SegmentKind | undefined
   #isOpen: boolean
 
   /** Each alternative is one valid beginning of the answer. */
-  constructor(alternatives: readonly (readonly Segment[])[]) {
-    this.#candidates = alternatives.map((segments) => ({ text: encode(segments), agrees: true }))
-    this.#isOpen = this.#candidates.every(({ text }) => text === '')
-    for (const { text } of this.#candidates)
-      assert(this.#candidates.filter((other) => other.text.startsWith(text)).length === 1) // I2
+  constructor(alternatives: readonly (KnownText | readonly Segment[])[]) {
+    const known = alternatives.map((one) => (one instanceof KnownText ? one : new KnownText(one)))
+    this.#isOpen = known.every(({ length }) => length === 0)
+    this.#candidates = known.map((one) => one.reader())
   }
 
   /** The answer began as it must: what follows is new. One that ends before that, or says something else, is another. */
@@ -33,41 +32,16 @@ export class PrefixGate {
   push(kind: SegmentKind, text: string): string | undefined {
     if (this.#isOpen) return text
     if (text === '') return ''
-    const piece = kind === this.#kind ? text : MARK[kind] + text
+    const piece = marked(kind, this.#kind, text)
     const at = this.#seen
     this.#seen += piece.length
     this.#kind = kind
-    for (const candidate of this.#candidates) {
-      if (candidate.agrees) candidate.agrees = fits(candidate.text, at, piece)
-      if (!candidate.agrees || this.#seen < candidate.text.length) continue
-      this.#isOpen = true
-      return piece.slice(candidate.text.length - at) // I1
-    }
-    return this.#candidates.some(({ agrees }) => agrees) ? '' : undefined
+    this.#candidates = this.#candidates.filter((candidate) => candidate.agrees(piece))
+    if (this.#candidates.length === 0) return undefined
+    const whole = this.#candidates.find(({ length }) => length <= this.#seen)
+    if (whole === undefined) return ''
+    this.#isOpen = true
+    this.#candidates = []
+    return piece.slice(whole.length - at) // I1
   }
-}
-
-// ---- details ----
-
-type Candidate = { readonly text: string; agrees: boolean }
-
-/** Compares only the new piece: a book-length answer comes in as many pieces as it has words. */
-function fits(text: string, at: number, piece: string): boolean {
-  const expected = text.slice(at, at + piece.length)
-  return at + piece.length >= text.length ? piece.startsWith(expected) : piece === expected
-}
-
-/** The boundary between two kinds of text is part of the beginning. No model writes a NUL. */
-const MARK: Readonly<Record<SegmentKind, string>> = { text: '\0t', reasoning: '\0r', refusal: '\0f' }
-
-/** Neighbours of one kind are one stretch of text, however many parts it came in. */
-function encode(segments: readonly Segment[]): string {
-  let encoded = ''
-  let last: SegmentKind | undefined
-  for (const { kind, text } of segments) {
-    if (text === '') continue
-    encoded += kind === last ? text : MARK[kind] + text
-    last = kind
-  }
-  return encoded
 }

@@ -5,61 +5,101 @@
  * I2  With `tools`, frames of tool calls and everything after them wait until the answer is complete; with `answer`,
  *     everything waits. `auto` is `answer` if the request offers tools, for `holdMs` from an attempt's first content; then, and
  *     without tools, it is `tools`.
- * I3  What is held, and what is remembered for healing, is bounded.
+ * I3  What is held, and what is remembered for healing, is bounded, for each answer and for all of them together.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { FaultReport } from '@breakfall/faults'
+import { Fault, type FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { type ClientShape, type Fresh, plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import type { FrameKind } from '../dialects/read-answer.ts'
 import type { JsonObject } from '../json.ts'
-import type { Segment } from '../machine/prefix-gate.ts'
+import { PrefixGate, type Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
+import { HeldFrames, type HeldRun } from './held-frames.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
 import { clientHeaders, offersTools } from './relay-request.ts'
 import { Outgoing } from './outgoing.ts'
 import { SentText } from './sent-text.ts'
 
-type HoldOptions = Pick<ResolvedRelayOptions, 'hold' | 'holdMs' | 'holdBytesMax' | 'pingMs'>
+type HoldOptions = Pick<ResolvedRelayOptions, 'hold' | 'holdMs' | 'holdBytesMax' | 'pingMs' | 'memory'>
 
-type Held = {
-  readonly kind: FrameKind
-  readonly frame: SseFrame
-  readonly json: JsonObject | undefined
-  readonly fresh: Fresh
-  readonly texts: readonly Segment[]
+/**
+ * `waiting`: no content went out yet. `flowing`: what came last went out. `holding-item`: until that item is complete.
+ * `holding-tools` and `holding-answer`: until the answer is. `through`: it is, or it is too long to be held.
+ */
+type State = 'waiting' | 'flowing' | 'holding-item' | 'holding-tools' | 'holding-answer' | 'through'
+
+/** `follow`: goes out, unless something waits. A state after the colon is the next one. */
+type Move = 'send' | 'hold' | 'follow' | `${'send' | 'hold'}:${State}`
+
+const HOLD_ALL = everyKind('hold')
+
+/** What each kind of frame does in each state. */
+const MOVES: Readonly<Record<State, Readonly<Record<FrameKind, Move>>>> = {
+  waiting: {
+    lifecycle: 'hold', // I1
+    opening: 'hold',
+    content: 'send:flowing',
+    item: 'hold:holding-item',
+    'item-end': 'send:flowing',
+    tool: 'hold:holding-tools',
+    tail: 'hold',
+    noise: 'hold',
+  },
+  flowing: {
+    lifecycle: 'follow',
+    opening: 'hold',
+    content: 'send',
+    item: 'hold:holding-item',
+    'item-end': 'send',
+    tool: 'hold:holding-tools',
+    tail: 'hold',
+    noise: 'follow',
+  },
+  'holding-item': {
+    lifecycle: 'hold',
+    opening: 'hold:flowing', // some servers end an item only by beginning another
+    content: 'hold',
+    item: 'hold',
+    'item-end': 'send:flowing',
+    tool: 'hold:holding-tools',
+    tail: 'hold:flowing',
+    noise: 'hold',
+  },
+  'holding-tools': HOLD_ALL, // I2
+  'holding-answer': HOLD_ALL, // I2
+  through: everyKind('send'),
 }
 
 export class ClientStream {
   readonly shape: ClientShape
   /** Something with content went out. */
   contentSent = false
-  /** Text and reasoning that this attempt sent, in order. */
-  readonly #sent = new SentText()
+  readonly #sent: SentText
   readonly #sink: RelaySink
   readonly #options: HoldOptions
   readonly #timer: NodeJS.Timeout
+  readonly #jsonOf: (frame: SseFrame) => JsonObject | undefined
+  readonly #isAdaptive: boolean
   #upstream: IncomingHttpHeaders = {}
   #headSent = false
   #toolsSent = false
-  #held: Held[] = []
-  #heldChars = 0
-  #sentChars = 0
-  /** A tool call is among the held frames. */
-  #holdsTools = false
-  /** All frames are held back. */
-  #holdsAnswer = false
+  #isForgotten = false
+  #state: State = 'waiting'
+  readonly #held = new HeldFrames()
+  /** Bytes that the budget of the process knows about. */
+  #charged = 0
   #holdTimer: NodeJS.Timeout | undefined
-  readonly #isAdaptive: boolean
-  /** An item that goes out whole has started. */
-  #holdsItem = false
-  #isThrough = false
   readonly #out = new Outgoing()
   #wroteSinceTick = false
 
-  constructor(request: Pick<RelayRequest, 'api' | 'json'>, sink: RelaySink, options: HoldOptions) {
-    this.shape = DIALECTS[request.api].shape()
+  /** `keepsText`: a server could continue what was sent. */
+  constructor(request: Pick<RelayRequest, 'api' | 'json'>, sink: RelaySink, options: HoldOptions, keepsText = false) {
+    const { shape, jsonOf } = DIALECTS[request.api]
+    this.shape = shape()
+    this.#jsonOf = jsonOf
+    this.#sent = new SentText(keepsText)
     this.#isAdaptive = options.hold === 'auto' && offersTools(request.json)
     this.#sink = sink
     this.#options = options
@@ -72,13 +112,18 @@ export class ClientStream {
 
   /** Whether another attempt can be compared with what went out. */
   get canHeal(): boolean {
-    return this.shape.canHeal && !this.#toolsSent && this.#sentChars <= this.#options.holdBytesMax // I3
+    return this.shape.canHeal && !this.#toolsSent && !this.#isForgotten
+  }
+
+  /** Lets another attempt through once it has repeated what went out. */
+  replayGate(): PrefixGate {
+    return new PrefixGate([this.#sent.known])
   }
 
   /** What this attempt sent, as events of the answer machine. Empty if it was too much to compare another answer with. */
   takeSent(attempt: number): readonly MachineEvent[] {
     const sent = this.#sent.take()
-    if (this.#sentChars > this.#options.holdBytesMax) return [] // I3
+    if (this.#isForgotten) return [] // I3
     return sent.map(({ kind, text }, index) => {
       return { type: `${kind}-delta` as const, attempt, part: `s${index + 1}`, text }
     })
@@ -91,10 +136,9 @@ export class ClientStream {
 
   /** Another attempt begins. What was held of the last one is void. */
   begin(): void {
-    this.#held = []
-    this.#heldChars = 0
-    this.#holdsTools = this.#holdsItem = false
-    this.#holdsAnswer = this.#options.hold === 'answer' || (this.#isAdaptive && !this.contentSent)
+    this.#held.takeAll()
+    const holdsAnswer = this.#options.hold === 'answer' || (this.#isAdaptive && !this.contentSent)
+    this.#state = holdsAnswer ? 'holding-answer' : this.contentSent ? 'flowing' : 'waiting'
     this.#stopHolding()
     this.#upstream = {}
     this.shape.begin(this.contentSent)
@@ -105,28 +149,26 @@ export class ClientStream {
   }
 
   take(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
-    const entry: Held = { kind, frame, json, fresh, texts }
-    if (kind === 'tool') this.#holdsTools = true
-    if (kind === 'content' && this.#isAdaptive && this.#holdsAnswer) this.#holdForAWhile()
-    // Some servers end an item only by beginning another.
-    if (kind !== 'lifecycle' && kind !== 'content') this.#holdsItem = kind === 'item'
+    if (kind === 'content' && this.#isAdaptive && this.#state === 'holding-answer') this.#holdForAWhile()
     if (this.#mustHold(kind)) {
-      this.#held.push(entry)
-      this.#heldChars += charsOf(frame)
-      if (this.#heldChars <= this.#options.holdBytesMax) return
-      this.#isThrough = true // I3: past the limit it goes out as it comes
+      const isKept = (frame.source?.events ?? 1) > 1 || this.shape.opensStream?.(json) === true
+      this.#held.add(kind, frame, isKept ? json : undefined, fresh, texts)
+      this.#charge()
+      if (this.#held.bytes <= this.#options.holdBytesMax) return
+      this.#state = 'through' // I3: past the limit it goes out as it comes
       this.#sendHeld()
       return
     }
     this.#sendHeld()
-    this.#send(entry)
+    this.#send(kind, frame, json, fresh, texts)
   }
 
   /** The answer is complete and proven: what is held goes out, and what follows passes through. */
   release(): void {
     this.#stopHolding()
-    this.#sendHeld()
-    this.#isThrough = true
+    if (this.shape.isUnchanged) this.#sendHeldAsItCame()
+    else this.#sendHeld()
+    this.#state = 'through'
   }
 
   comment(text: string): void {
@@ -178,13 +220,12 @@ export class ClientStream {
 
   // ---- details ----
 
+  /** Makes the move of the table. */
   #mustHold(kind: FrameKind): boolean {
-    if (this.#isThrough) return false
-    if (this.#holdsAnswer) return true // I2
-    if (kind === 'tail' || kind === 'opening' || kind === 'item') return true
-    if (kind === 'lifecycle') return !this.contentSent || this.#held.length > 0 // I1
-    if (kind === 'content' && this.#holdsItem) return true
-    return this.#holdsTools && this.#options.hold !== 'none' // I2
+    const isFree = kind === 'tool' && this.#options.hold === 'none'
+    const [how, next] = MOVES[this.#state][isFree ? 'item-end' : kind].split(':')
+    if (next !== undefined) this.#state = next as State
+    return how === 'hold' || (how === 'follow' && !this.#held.isEmpty)
   }
 
   #holdForAWhile(): void {
@@ -198,23 +239,43 @@ export class ClientStream {
 
   /** The answer takes long: its text goes out from now on, its tool calls still wait. */
   #stopHoldingText(): void {
-    const held = this.#held
-    this.#held = []
-    this.#heldChars = 0
-    this.#holdsAnswer = this.#holdsTools = this.#holdsItem = false
-    for (const { kind, frame, json, fresh, texts } of held) this.take(kind, frame, json, fresh, texts)
+    const held = this.#held.takeAll()
+    this.#state = this.contentSent ? 'flowing' : 'waiting'
+    for (const run of held) {
+      if (this.#mustHold(run.kind)) {
+        this.#held.keep(run)
+        continue
+      }
+      this.#sendHeld()
+      this.#sendRun(run)
+    }
     this.flush() // a client that is behind is noticed at the next read
   }
 
   #sendHeld(): void {
-    const held = this.#held
-    if (held.length === 0) return
-    this.#held = []
-    this.#heldChars = 0
-    for (const entry of held) this.#send(entry)
+    if (this.#held.isEmpty) return
+    for (const run of this.#held.takeAll()) this.#sendRun(run)
   }
 
-  #send({ kind, frame, json, fresh, texts }: Held): void {
+  #sendRun(run: HeldRun): void {
+    const { kind, fresh } = run
+    let { texts } = run
+    for (const frame of run.frames()) {
+      this.#send(kind, frame, run.json ?? this.#jsonOf(frame), fresh, texts)
+      texts = []
+    }
+  }
+
+  /** The whole answer is here, and nothing of it has to be changed. It cannot break any more, so nothing is remembered. */
+  #sendHeldAsItCame(): void {
+    for (const run of this.#held.takeAll()) {
+      if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
+      if (run.texts.length > 0 || IS_CONTENT.has(run.kind)) this.contentSent = true
+      for (const piece of run.pieces()) this.#out.addPiece(piece)
+    }
+  }
+
+  #send(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     const out = this.shape.frame(frame, json, fresh)
     if (out === '') return
     if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
@@ -226,12 +287,21 @@ export class ClientStream {
   }
 
   #remember(segment: Segment): void {
-    this.#sentChars += segment.text.length
-    if (this.#sentChars > this.#options.holdBytesMax) {
-      this.#sent.take() // I3
-      return
-    }
-    this.#sent.add(segment)
+    if (!this.#isForgotten) this.#sent.add(segment)
+    if (this.#sent.known.length > this.#options.holdBytesMax) this.#isForgotten = true // I3
+  }
+
+  /** I3 */
+  #charge(): void {
+    const more = this.#held.bytes - this.#charged
+    if (more < CHARGED_BYTES_MIN) return
+    if (!this.#options.memory.take(more))
+      throw new Fault('quota_exceeded', {
+        phase: 'stream',
+        facts: { limit: 'the memory for all requests together' },
+        message: { advice: 'Retry when other requests have ended, raise limits.memoryBytesMax, or use hold: tools.' },
+      })
+    this.#charged += more
   }
 
   #write(text: string): void {
@@ -258,11 +328,12 @@ export class ClientStream {
   }
 
   #ping(): void {
-    while (this.#held[0] !== undefined && this.shape.opensStream?.(this.#held[0].json) === true) {
-      const { frame, json } = this.#held[0]
-      this.#held = this.#held.slice(1)
-      const out = this.shape.frame(frame, json, undefined)
-      this.#write(typeof out === 'string' ? out : plainFrame(out))
+    for (let run = this.#held.first; this.shape.opensStream?.(run?.json) === true; run = this.#held.first) {
+      this.#held.takeFirst()
+      for (const frame of run?.frames() ?? []) {
+        const out = this.shape.frame(frame, run?.json, undefined)
+        this.#write(typeof out === 'string' ? out : plainFrame(out))
+      }
     }
     this.#write(this.shape.ping())
   }
@@ -277,4 +348,18 @@ export class ClientStream {
 /** What a client holds once it went out, and another attempt has to fit to. */
 const IS_CONTENT: ReadonlySet<FrameKind> = new Set<FrameKind>(['content', 'tool', 'item', 'item-end'])
 
-const charsOf = ({ data, source }: SseFrame): number => (source === undefined ? data.length : source.to - source.from)
+/** The budget is asked once for so many. */
+const CHARGED_BYTES_MIN = 65_536
+
+function everyKind(move: Move): Readonly<Record<FrameKind, Move>> {
+  return {
+    lifecycle: move,
+    opening: move,
+    content: move,
+    item: move,
+    'item-end': move,
+    tool: move,
+    tail: move,
+    noise: move,
+  }
+}

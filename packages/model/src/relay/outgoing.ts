@@ -32,6 +32,14 @@ export class Outgoing {
     this.#to = source.to
   }
 
+  /** Events as they came. */
+  addPiece(piece: string | Buffer): void {
+    if (typeof piece === 'string') return this.add(piece)
+    this.#endRead()
+    this.#endText()
+    this.#pieces.push(piece)
+  }
+
   /** Everything since the last call. */
   take(): readonly (string | Buffer)[] {
     this.#endRead(this.#pieces.length === 0 && this.#text === '')

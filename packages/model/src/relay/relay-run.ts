@@ -44,6 +44,11 @@ export class RelayRun {
     this.#takesPrefill = (target) => takesPrefill({ api, profile: profileOf(target) })
   }
 
+  /** One of the servers could continue a text. */
+  get canContinue(): boolean {
+    return this.#targets.some(this.#takesPrefill)
+  }
+
   /** Number of the attempt to make now. */
   get attempt(): number {
     return nextAttempt(this.#state)

@@ -51,8 +51,8 @@ class StreamRelay {
     this.#request = request
     this.#sink = sink
     this.#options = options
-    this.#client = new ClientStream(request, sink, options)
     this.#run = new RelayRun(request.api, targets, options)
+    this.#client = new ClientStream(request, sink, options, this.#run.canContinue)
   }
 
   async run(): Promise<RelayOutcome> {
@@ -84,10 +84,21 @@ class StreamRelay {
       client: this.#client,
       required: requiredIn(this.#request.json),
       prefill: question.how === 'continue' ? prefillOf(question.text) : '',
-      gate: gateFor(question, target),
+      gate: this.#gateFor(question, target),
       emptyBefore: this.#run.emptyBefore,
       options: this.#options,
     })
+  }
+
+  #gateFor(question: Question, target: RelayTarget): PrefixGate {
+    switch (question.how) {
+      case 'whole':
+        return new PrefixGate([])
+      case 'continue':
+        return continuationGate(question.text, profileOf(target).prefillEcho)
+      case 'replay':
+        return this.#client.replayGate()
+    }
   }
 
   #failed(attempt: RelayAttempt, fault: Fault): Rung {
@@ -166,16 +177,5 @@ class StreamRelay {
     this.#errorFrame = undefined // what broke an earlier attempt is not why it ends
     if (fault.class !== 'cancelled') return this.#end(attempt, fault.report)
     return { status: 499, fault: fault.report, ledger, contentSent: this.#client.contentSent }
-  }
-}
-
-function gateFor(question: Question, target: RelayTarget): PrefixGate {
-  switch (question.how) {
-    case 'whole':
-      return new PrefixGate([])
-    case 'continue':
-      return continuationGate(question.text, profileOf(target).prefillEcho)
-    case 'replay':
-      return new PrefixGate([question.shown])
   }
 }

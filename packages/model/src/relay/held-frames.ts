@@ -1,0 +1,141 @@
+/**
+ * Frames that wait, in order. Their events are kept as the bytes that they are on the wire, one after the other, and read again
+ * when they go out: parsed, a small event takes a hundred times its size.
+ *
+ * I1  What is held costs about its bytes, whatever the size of an event, and `bytes` counts all of it.
+ */
+import { SseDecoder, type SseFrame } from '@breakfall/wire'
+import { type Fresh, plainFrame } from '../dialects/dialect.ts'
+import type { FrameKind } from '../dialects/read-answer.ts'
+import { FlatText } from '../flat-text.ts'
+import type { JsonObject } from '../json.ts'
+import type { Segment, SegmentKind } from '../machine/known-text.ts'
+
+/** Frames of one kind, one after the other. */
+export type HeldRun = {
+  readonly kind: FrameKind
+  /** Of a frame that may not be parsed again, or is several events that were taken as one. */
+  readonly json: JsonObject | undefined
+  readonly fresh: Fresh
+  readonly texts: readonly Segment[]
+  frames(): readonly SseFrame[]
+  /** As they came. */
+  pieces(): readonly (string | Buffer)[]
+}
+
+/** Objects of an entry, and what the parts of its text cost. */
+const ENTRY_BYTES = 300
+/** Longer pieces are fewer, and leave V8's heap. */
+const PIECE_CHARS = 16_384
+
+export class HeldFrames {
+  #runs: Run[] = []
+  #bytes = 0
+
+  get isEmpty(): boolean {
+    return this.#runs.length === 0
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get first(): HeldRun | undefined {
+    return this.#runs[0]
+  }
+
+  /** `json` only if it cannot be had from the frame. */
+  add(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
+    let run = this.#runs.at(-1)
+    if (run === undefined || run.kind !== kind || run.isSingle || json !== undefined || fresh !== undefined) {
+      run = new Run(kind, json, fresh, frame.source?.events)
+      this.#runs.push(run)
+      this.#bytes += ENTRY_BYTES
+    }
+    this.#bytes += run.add(frame, texts)
+  }
+
+  /** Moves them out of here. */
+  takeAll(): readonly HeldRun[] {
+    const runs = this.#runs
+    this.#runs = []
+    this.#bytes = 0
+    return runs
+  }
+
+  takeFirst(): void {
+    this.#runs.shift()
+  }
+
+  /** Puts back what was taken and still has to wait. */
+  keep(run: HeldRun): void {
+    if (!(run instanceof Run)) return
+    this.#runs.push(run)
+    this.#bytes += run.bytes + ENTRY_BYTES
+  }
+}
+
+// ---- details ----
+
+class Run implements HeldRun {
+  readonly kind: FrameKind
+  readonly json: JsonObject | undefined
+  readonly fresh: Fresh
+  readonly isSingle: boolean
+  bytes = 0
+  readonly #events: number
+  readonly #pieces: Buffer[] = []
+  #open = ''
+  #texts: { readonly kind: SegmentKind; readonly text: FlatText }[] = []
+
+  constructor(kind: FrameKind, json: JsonObject | undefined, fresh: Fresh, events = 1) {
+    this.kind = kind
+    this.json = json
+    this.fresh = fresh
+    this.isSingle = json !== undefined || fresh !== undefined
+    this.#events = events
+  }
+
+  /** Returns what it costs. */
+  add(frame: SseFrame, texts: readonly Segment[]): number {
+    const { source } = frame
+    const before = this.bytes
+    const text = source === undefined ? plainFrame(frame) : source.read.text.slice(source.from, source.to)
+    this.bytes += text.length
+    this.#open += text
+    if (this.#open.length >= PIECE_CHARS) this.#close()
+    for (const segment of texts) {
+      this.bytes += segment.text.length
+      const last = this.#texts.at(-1)
+      if (last?.kind === segment.kind) last.text.add(segment.text)
+      else this.#texts.push({ kind: segment.kind, text: new FlatText(segment.text) })
+    }
+    return this.bytes - before
+  }
+
+  get texts(): readonly Segment[] {
+    return this.#texts.map(({ kind, text }) => ({ kind, text: text.toString() }))
+  }
+
+  frames(): readonly SseFrame[] {
+    const frames: SseFrame[] = []
+    const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
+    const text = this.pieces().join('')
+    decoder.push(text)
+    const [first] = frames
+    // Several events that were taken as one go out as one.
+    if (!this.isSingle || first === undefined || this.#events === 1) return frames
+    return [{ ...first, source: { read: { text, bytes: undefined }, from: 0, to: text.length, events: this.#events } }]
+  }
+
+  pieces(): readonly (string | Buffer)[] {
+    return this.#open === '' ? this.#pieces : [...this.#pieces, this.#open]
+  }
+
+  #close(): void {
+    const piece = Buffer.from(this.#open)
+    this.bytes += piece.length - this.#open.length
+    this.#pieces.push(piece)
+    this.#open = ''
+  }
+}
