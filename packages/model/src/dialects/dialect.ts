@@ -60,6 +60,8 @@ export type ClientShape = {
   begin(healing: boolean): void
   /** A frame whose text the client has, or will have to be told again. False if it holds anything else: that must go out. */
   skip(json: JsonObject | undefined): boolean
+  /** A text of an attempt that heals, whether or not the client has it. All of them come in order, each before its frame. */
+  replayed?(text: string): void
   /** The frame as the client gets it: itself if nothing has to change, empty if the client has it already. */
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string
   /** What a complete answer ends with, if the server left it out. */

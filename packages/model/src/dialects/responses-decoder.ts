@@ -9,7 +9,6 @@ import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import type { Profile } from '../profiles.ts'
-import { FlatText } from '../flat-text.ts'
 import { frameHead } from './dialect.ts'
 import { EventTemplate } from './event-template.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
@@ -155,7 +154,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       json,
       kind,
       isDone: false,
-      texts: [],
+      chars: [],
       part: undefined,
       tool: undefined,
     }
@@ -193,7 +192,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       this.#grow(opened, 0, stringOr(text ?? refusal), text === undefined)
     this.#completeTool(opened, item)
     this.#place(opened, 'end')
-    if (opened.kind === 'text' && opened.texts.length > 0) this.frameKind = 'content'
+    if (opened.kind === 'text' && opened.chars.length > 0) this.frameKind = 'content'
   }
 
   #completeTool(opened: Item, item: JsonObject): void {
@@ -240,7 +239,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (text === '' || (item.kind !== 'text' && item.kind !== 'whole')) return
     if (item.part?.isRefusal !== isRefusal)
       item.part = this.answer.openText(item.kind === 'text' ? 'text' : 'reasoning', isRefusal)
-    ;(item.texts[index] ??= new FlatText()).add(text)
+    item.chars[index] = (item.chars[index] ?? 0) + text.length
     this.answer.growText(item.part, text)
     if (item.kind === 'text') this.frameKind = 'content'
   }
@@ -295,11 +294,11 @@ export class ResponsesDecoder implements AnswerDecoder {
 
   /** What was read of each item. */
   #seen(): readonly SeenItem[] {
-    return this.#items.map(({ id, json, isDone, texts, tool }) => ({
+    return this.#items.map(({ id, json, isDone, chars, tool }) => ({
       id,
       index: json['output_index'],
       isDone,
-      texts: texts.map(String),
+      chars,
       arguments: tool?.arguments ?? '',
     }))
   }
@@ -354,8 +353,8 @@ type Item = {
   readonly json: JsonObject
   readonly kind: ItemKind
   isDone: boolean
-  /** Text by content part. */
-  readonly texts: FlatText[]
+  /** How much text was read, by content part. */
+  readonly chars: (number | undefined)[]
   part: TextPart | undefined
   tool: ToolPart | undefined
 }

@@ -7,8 +7,8 @@ export type SeenItem = {
   readonly id: string
   readonly index: unknown
   readonly isDone: boolean
-  /** Text by content part. */
-  readonly texts: readonly (string | undefined)[]
+  /** How much of the text, by content part. */
+  readonly chars: readonly (number | undefined)[]
   readonly arguments: string
 }
 
@@ -70,8 +70,8 @@ function partEvents(
   const key = isRefusal ? 'refusal' : 'text'
   const name = isRefusal ? 'response.refusal' : 'response.output_text'
   const text = stringOr(part[key])
-  const said = known?.texts[index]
-  const delta = text.slice(said?.length ?? 0)
+  const said = known?.chars[index]
+  const delta = text.slice(said ?? 0)
   const logprobs = isRefusal ? {} : { logprobs: [] }
   return [
     ...(said === undefined ? [{ type: 'response.content_part.added', ...at, part: { ...part, [key]: '' } }] : []),

@@ -34,9 +34,14 @@ export class ResponsesShape implements ClientShape {
   readonly #done: JsonObject[] = []
   /** The items of this attempt. */
   #upstream: UpstreamItem[] = []
+  /** Which part each stretch of text went to, in the order in which they were sent. */
+  readonly #stretches: Stretch[] = []
+  /** The text of this attempt, if it heals. It begins with all that was sent: that was compared. */
+  #replay = new FlatText()
 
   begin(healing: boolean): void {
     this.#upstream = []
+    this.#replay = new FlatText()
     this.#isHealed ||= healing
     this.#mustCloseOpen = healing
   }
@@ -47,6 +52,10 @@ export class ResponsesShape implements ClientShape {
     const isMessage = objectOr(item)['type'] === 'message'
     if (type === 'response.output_item.added' && isMessage) this.#upstream.push(upstreamItem(json, undefined))
     return isMessage || LIFECYCLE.has(type) || PART_EVENTS.has(type)
+  }
+
+  replayed(text: string): void {
+    this.#replay.add(text)
   }
 
   opensStream(json: JsonObject | undefined): boolean {
@@ -125,6 +134,7 @@ export class ResponsesShape implements ClientShape {
       isOpen: true,
       openPart: undefined,
       parts: [],
+      chars: [],
       texts: [],
       summaries: [],
       said: new Set(),
@@ -140,6 +150,8 @@ export class ResponsesShape implements ClientShape {
     if (from === undefined && fresh !== undefined) return this.#wholeMessage(json, item, fresh)
     const mine = from === undefined ? this.#newItem(item) : this.#clientItem(from)
     if (mine === undefined || !mine.isOpen) return ''
+    if (from === undefined && item['type'] === 'message')
+      for (const [index, part] of objectsIn(item['content']).entries()) this.#sent(mine, index, textOf(part).length)
     if (from?.isNew === false && item['type'] === 'message') return this.#closeMessage(mine, item)
     mine.isOpen = false
     this.#done[mine.index] = withId(item, mine.id)
@@ -165,8 +177,8 @@ export class ResponsesShape implements ClientShape {
   #closeMessage(mine: ClientItem, item: JsonObject): string {
     const closed = this.#closePart(mine)
     const given = objectsIn(item['content'])
-    const content = Array.from({ length: Math.max(mine.parts.length, mine.texts.length) }, (_, index) => {
-      const part = sentPart(mine, index)
+    const content = Array.from({ length: Math.max(mine.parts.length, mine.chars.length) }, (_, index) => {
+      const part = this.#sentPart(mine, index)
       const same = given[index]
       return same !== undefined && textOf(same) === textOf(part) && same['type'] === part['type'] ? same : part
     })
@@ -185,7 +197,7 @@ export class ResponsesShape implements ClientShape {
     if (content_index === undefined) return ''
     mine.openPart = undefined
     const at = { item_id: mine.id, output_index: mine.index, content_index }
-    const part = sentPart(mine, content_index)
+    const part = this.#sentPart(mine, content_index)
     const [key, name] = part['type'] === 'refusal' ? ['refusal', 'refusal'] : ['text', 'output_text']
     const ends = [
       { type: `response.${name}.done`, ...at, [key]: textOf(part) },
@@ -211,7 +223,7 @@ export class ResponsesShape implements ClientShape {
     const given = partOf(json).content_index
     if (type === 'response.content_part.added') {
       const before = this.#closePart(mine)
-      const content_index = Math.max(mine.parts.length, mine.texts.length)
+      const content_index = Math.max(mine.parts.length, mine.chars.length)
       from.parts.set(given ?? 0, content_index)
       return before + this.#write({ ...json, ...this.#opened(mine, content_index, objectOr(json['part'])) })
     }
@@ -296,7 +308,7 @@ export class ResponsesShape implements ClientShape {
 
   #grow(mine: ClientItem, content_index: number, type: unknown, delta: string): JsonObject {
     if (type === 'response.refusal.delta') mine.parts[content_index] ??= { type: 'refusal', refusal: '' }
-    ;(mine.texts[content_index] ??= new FlatText()).add(delta)
+    this.#sent(mine, content_index, delta.length)
     return { item_id: mine.id, output_index: mine.index, content_index, delta }
   }
 
@@ -334,6 +346,27 @@ export class ResponsesShape implements ClientShape {
         return this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
       })
       .join('')
+  }
+
+  #sent(item: ClientItem, part: number, chars: number): void {
+    item.chars[part] = (item.chars[part] ?? 0) + chars
+    const last = this.#stretches.at(-1)
+    if (last?.item === item && last.part === part) last.chars += chars
+    else if (this.#stretches.length < STRETCHES_MAX) this.#stretches.push({ item, part, chars })
+    else this.canHeal = false
+  }
+
+  /** I2: a part as the client was given it. */
+  #sentPart(item: ClientItem, part: number): JsonObject {
+    const replay = this.#replay.toString()
+    let text = ''
+    let from = 0
+    for (const stretch of this.#stretches) {
+      if (stretch.item === item && stretch.part === part) text += replay.slice(from, from + stretch.chars)
+      from += stretch.chars
+    }
+    const announced = item.parts[part] ?? { type: 'output_text', annotations: [] }
+    return { ...announced, [announced['type'] === 'refusal' ? 'refusal' : 'text']: text }
   }
 
   #find(json: JsonObject, id: string, callId: string): UpstreamItem | undefined {
@@ -407,12 +440,19 @@ type ClientItem = {
   openPart: number | undefined
   /** The parts that were announced, as they were. */
   readonly parts: JsonObject[]
-  /** Text by content part. */
+  /** How much of a message's text was sent, by part. */
+  readonly chars: number[]
+  /** Thoughts that were sent, by part. */
   readonly texts: FlatText[]
   readonly summaries: FlatText[]
   /** `done` events of parts that went out. */
   readonly said: Set<string>
 }
+
+type Stretch = { readonly item: ClientItem; readonly part: number; chars: number }
+
+/** Parts that grow by turns as often as this are remembered no more. */
+const STRETCHES_MAX = 10_000
 
 type UpstreamItem = {
   readonly id: string
@@ -440,13 +480,6 @@ function holds(json: JsonObject, fields: JsonObject): boolean {
 }
 
 const withId = (item: JsonObject, id: string): JsonObject => (item['id'] === id ? item : { ...item, id })
-
-/** A part as the client was given it. */
-function sentPart({ parts, texts }: ClientItem, index: number): JsonObject {
-  const text = texts[index]?.toString() ?? ''
-  const announced = parts[index] ?? { type: 'output_text', annotations: [] }
-  return { ...announced, [announced['type'] === 'refusal' ? 'refusal' : 'text']: text }
-}
 
 const textOf = (part: JsonObject): string => stringOr(part['text'] ?? part['refusal'])
 

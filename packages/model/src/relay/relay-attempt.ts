@@ -236,7 +236,10 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const kind = part.isRefusal ? 'refusal' : part.kind
     const fresh = this.#with.gate.push(kind, text)
     if (fresh === undefined) throw this.#divergence()
-    if (this.#isHealing) this.#fresh.push(fresh)
+    if (this.#isHealing) {
+      this.#fresh.push(fresh)
+      this.#with.client.shape.replayed?.(text)
+    }
     this.#isPartial ||= fresh !== text
     if (fresh !== '') this.#add(kind, fresh)
   }
