@@ -1,0 +1,188 @@
+/**
+ * Virtual time: one heap of happenings, the processes they belong to, and the loop that runs them.
+ *
+ * I1  One happening per callback of the real `setImmediate`: Node drains promises in between, so the code under test always comes
+ *     to rest between two happenings, whatever it awaits.
+ * I2  A timer belongs to the process that set it. Nothing of a dead process runs; what belongs to a frozen one waits.
+ * I3  The same plan gives the same trace: the hash covers the time, the process and the label of every happening.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { Heap } from './heap.ts'
+import { hashOf, Random } from './random.ts'
+
+export class Process {
+  readonly name: string
+  /** How far its wall clock is off. */
+  skewMs = 0
+  /** Its events wait until then. */
+  frozenUntil = 0
+  isDead = false
+  readonly dice: Random
+
+  constructor(name: string, dice: Random) {
+    this.name = name
+    this.dice = dice
+  }
+}
+
+type Event = {
+  readonly at: number
+  readonly nr: number
+  readonly process: Process
+  readonly label: string
+  readonly run: () => void
+  isCancelled: boolean
+}
+
+export type Scheduled = { cancel(): void }
+
+export type Step = { readonly nr: number; readonly at: number; readonly process: string; readonly label: string }
+
+/** When virtual time starts: 2026-01-01. */
+export const START = Date.UTC(2026, 0, 1)
+
+export class World {
+  readonly seed: string | number
+  readonly outside: Process
+  readonly #heap = new Heap<Event>()
+  #now = 0
+  #nr = 0
+  #steps = 0
+  #hash = 0
+  #failure: unknown
+  /** Called for every happening. */
+  onStep: ((step: Step) => void) | undefined
+
+  constructor(seed: string | number) {
+    this.seed = seed
+    this.outside = this.process('world')
+  }
+
+  /** Milliseconds since the universe began. */
+  get now(): number {
+    return this.#now
+  }
+
+  get steps(): number {
+    return this.#steps
+  }
+
+  get hash(): string {
+    return (this.#hash >>> 0).toString(16).padStart(8, '0')
+  }
+
+  process(name: string): Process {
+    return new Process(name, new Random(this.seed, 'dice', name))
+  }
+
+  random(...name: readonly (string | number)[]): Random {
+    return new Random(this.seed, ...name)
+  }
+
+  /** Something that happens in a process. `soon`: within the same millisecond, after what is already due. */
+  after(ms: number, process: Process, label: string, run: () => void): Scheduled {
+    const event: Event = { at: this.#now + Math.max(0, ms), nr: ++this.#nr, process, label, run, isCancelled: false }
+    this.#heap.push(event)
+    return {
+      cancel: () => {
+        event.isCancelled = true
+      },
+    }
+  }
+
+  /** Runs synchronously as that process. */
+  as<T>(process: Process, work: () => T): T {
+    return current.run(process, work)
+  }
+
+  /** A bug, or a broken rule: the universe ends here. */
+  fail(failure: unknown): void {
+    this.#failure ??= failure
+  }
+
+  /** Until `isOver`, or nothing is left to happen, or the time has come. */
+  run(isOver: () => boolean, untilMs: number): Promise<'over' | 'empty' | 'late'> {
+    return new Promise((resolve, reject) => {
+      let pending = 0
+      let isDone = false
+      const finish = (how: 'over' | 'empty' | 'late'): void => {
+        isDone = true
+        resolve(how)
+      }
+      const step = (): void => {
+        pending -= 1
+        if (isDone) return
+        try {
+          if (this.#failure !== undefined) throw this.#failure
+          if (isOver()) return finish('over')
+          const event = this.#next()
+          if (event === undefined) return finish('empty')
+          if (event.at > untilMs) {
+            this.#heap.push(event)
+            return finish('late')
+          }
+          this.#perform(event) // I1
+          refill()
+        } catch (thrown) {
+          isDone = true
+          reject(thrown)
+        }
+      }
+      const refill = (): void => {
+        if (pending > 8) return
+        for (; pending < QUEUED; pending += 1) REAL.setImmediate(step)
+      }
+      refill()
+    })
+  }
+
+  #next(): Event | undefined {
+    for (;;) {
+      const event = this.#heap.pop()
+      if (event === undefined) return undefined
+      if (event.isCancelled || event.process.isDead) continue // I2
+      const { frozenUntil } = event.process
+      if (frozenUntil <= event.at || event.process === this.outside) return event
+      this.#heap.push({ ...event, at: frozenUntil }) // I2: in its order, when the process wakes
+    }
+  }
+
+  #perform(event: Event): void {
+    this.#now = event.at
+    this.#steps += 1
+    this.#hash = hashOf(`${event.at} ${event.process.name} ${event.label}`, this.#hash) // I3
+    this.onStep?.({ nr: this.#steps, at: event.at, process: event.process.name, label: event.label })
+    current.run(event.process, event.run)
+  }
+}
+
+/** The world that is running, for the functions that replace Node's own. */
+let world: World | undefined
+
+export const setWorld = (next: World | undefined): void => {
+  world = next
+}
+
+export function theWorld(): World {
+  if (world === undefined) throw new Error('There is no universe here.')
+  return world
+}
+
+export const hasWorld = (): boolean => world !== undefined
+
+const current = new AsyncLocalStorage<Process>()
+
+/** The process that this code belongs to. */
+export const here = (): Process => current.getStore() ?? theWorld().outside
+
+/** Node's own functions, which only the loop uses. */
+export const REAL = {
+  setImmediate: globalThis.setImmediate,
+  Date: globalThis.Date,
+  hrtime: process.hrtime.bigint.bind(process.hrtime),
+  random: Math.random,
+} as const
+
+// ---- details ----
+
+const QUEUED = 32

@@ -1,0 +1,158 @@
+/**
+ * A plan says everything about a universe before it starts: who is there, what they do, and what goes wrong when. A seed only makes a
+ * plan; shrinking takes parts of it away.
+ *
+ * Swarm: the seed first picks which kinds of faults there are at all and how often, so that many universes have few kinds and go deep.
+ */
+import { Random } from './host/random.ts'
+
+export type FaultKind =
+  | 'kill' // the daemon dies; a new one starts in its folder after `ms`
+  | 'freeze' // its machine stands still
+  | 'partition' // the daemon cannot reach the database
+  | 'cut-runner' // the daemon cannot reach the runner
+  | 'skew' // its wall clock is off
+  | 'database-down'
+  | 'runner-kill' // the runner's process dies; commands run on
+  | 'runner-machine' // its machine restarts: commands are lost
+  | 'model-down' // refuses connections
+  | 'model-hole' // swallows packets
+
+export type PlannedFault = {
+  readonly at: number
+  readonly kind: FaultKind
+  /** Which daemon. */
+  readonly victim: number
+  readonly ms: number
+}
+
+export type PlannedStep = { readonly lines: number; readonly ms: number; readonly code: number; readonly calls: number }
+
+export type PlannedTurn = {
+  readonly key: string
+  readonly at: number
+  readonly steps: readonly PlannedStep[]
+  /** What the person does when a call waits for approval; `never`: nothing. */
+  readonly answer: 'allow' | 'deny' | 'allow_session' | 'never'
+  readonly answerMs: number
+  readonly cancelAt: number | null
+}
+
+export type PlannedSession = {
+  readonly name: string
+  readonly approve: 'never' | 'always'
+  readonly turns: readonly PlannedTurn[]
+}
+
+export type Person = { readonly at: number; readonly session: number }
+
+export type Plan = {
+  readonly seed: string
+  /** One daemon with its own store, or several that share one. */
+  readonly isShared: boolean
+  readonly daemons: number
+  readonly sessions: readonly PlannedSession[]
+  readonly faults: readonly PlannedFault[]
+  /** When they press resume. */
+  readonly resumes: readonly Person[]
+  /** Shares of messages to which this happens, from 0 to 1. */
+  readonly rates: {
+    readonly lostStatement: number
+    readonly lostStatementAnswer: number
+    readonly lostHint: number
+    readonly lostRequest: number
+    readonly lostAnswer: number
+    readonly lateRequest: number
+    readonly cutStream: number
+    readonly modelFault: number
+  }
+  /** When faults end. Then everything must come to rest. */
+  readonly calmAt: number
+  readonly parkMsMax: number
+  readonly approveMsMax: number
+}
+
+export function planOf(seed: string): Plan {
+  const dice = new Random(seed, 'plan')
+  const isShared = dice.chance(0.7)
+  const daemons = isShared ? dice.whole(1, 3) : 1
+  const calmAt = 60_000
+  const some = (share: number, most: number): number => (dice.chance(share) ? dice.next() * most : 0)
+  return {
+    seed,
+    isShared,
+    daemons,
+    calmAt,
+    parkMsMax: 1_800_000,
+    approveMsMax: dice.of([20_000, 120_000, 600_000]),
+    rates: {
+      lostStatement: isShared ? some(0.4, 0.05) : 0,
+      lostStatementAnswer: isShared ? some(0.4, 0.1) : 0,
+      lostHint: isShared ? some(0.5, 0.8) : 0,
+      lostRequest: some(0.4, 0.1),
+      lostAnswer: some(0.5, 0.4),
+      lateRequest: some(0.4, 0.2),
+      cutStream: some(0.5, 0.3),
+      modelFault: some(0.6, 0.5),
+    },
+    sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
+    faults: faultsOf(dice, { isShared, daemons, calmAt }),
+    resumes: dice.chance(0.5)
+      ? Array.from({ length: dice.whole(1, 12) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
+      : [],
+  }
+}
+
+// ---- details ----
+
+function sessionOf(dice: Random, name: string, calmAt: number): PlannedSession {
+  const approve = dice.chance(0.25) ? 'always' : 'never'
+  const turns = Array.from({ length: dice.whole(1, 3) }, (_, nr): PlannedTurn => {
+    const at = dice.whole(0, calmAt / 2)
+    return {
+      key: `${name}.t${nr + 1}`,
+      at,
+      steps: Array.from({ length: dice.whole(0, 3) }, () => ({
+        lines: dice.whole(0, 5),
+        ms: dice.of([0, 5, 300, 2_000, 15_000]),
+        code: dice.chance(0.1) ? 1 : 0,
+        calls: dice.chance(0.2) ? 2 : 1,
+      })),
+      answer: dice.of(['allow', 'allow', 'allow_session', 'deny', 'never'] as const),
+      answerMs: dice.of([500, 5_000, 60_000]),
+      cancelAt: dice.chance(0.15) ? at + dice.whole(0, 20_000) : null,
+    }
+  })
+  return { name, approve, turns }
+}
+
+function faultsOf(
+  dice: Random,
+  { isShared, daemons, calmAt }: { readonly isShared: boolean; readonly daemons: number; readonly calmAt: number },
+): readonly PlannedFault[] {
+  const kinds = (Object.keys(LENGTHS) as FaultKind[]).filter(
+    (kind) => (isShared || !SHARED_ONLY.has(kind)) && dice.chance(0.4),
+  )
+  if (kinds.length === 0) return []
+  return Array.from({ length: dice.whole(1, 25) }, () => {
+    const kind = dice.of(kinds)
+    return { at: dice.whole(500, calmAt), kind, victim: dice.whole(0, daemons - 1), ms: dice.of(LENGTHS[kind]) }
+  }).toSorted((a, b) => a.at - b.at)
+}
+
+/** How long each lasts. */
+const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {
+  kill: [50, 1_000, 20_000],
+  freeze: [200, 7_000, 25_000],
+  partition: [500, 6_000, 25_000],
+  'cut-runner': [500, 6_000, 40_000],
+  skew: [5_000, 30_000],
+  'database-down': [300, 6_000, 20_000],
+  'runner-kill': [100, 3_000, 20_000],
+  'runner-machine': [1_000, 10_000],
+  'model-down': [500, 6_000, 30_000],
+  'model-hole': [2_000, 12_000],
+}
+
+/** A file on its own machine cannot be cut off or go down alone. */
+const SHARED_ONLY: ReadonlySet<FaultKind> = new Set(['partition', 'database-down'])

@@ -1,0 +1,465 @@
+/**
+ * One universe: the daemons of a plan, which are the real ones, in a simulated world; first the plan's faults, then calm, in which
+ * everything must come to rest.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { assemble } from '../packages/daemon/src/assemble.ts'
+import { startOf } from '../packages/daemon/src/api/events.ts'
+import { DAEMON_LIMITS } from '../packages/daemon/src/options.ts'
+import { Secrets } from '../packages/daemon/src/secrets.ts'
+import type { Store } from '../packages/daemon/src/store/store.ts'
+import { isFault } from '../packages/faults/src/index.ts'
+import { type Process, setWorld, START, type Step, World } from './host/time.ts'
+import type { Plan, PlannedFault, PlannedTurn } from './plan.ts'
+import { BrokenRule, type Reader, Rules } from './rules.ts'
+import { Database } from './world/database.ts'
+import { Model, promptOf } from './world/model.ts'
+import { Network, setNetwork } from './world/network.ts'
+import { Runner, RunnerDisk, type RunnerQuirks } from './world/runner.ts'
+import { embeddedStore, Sharing, sharedStore } from './world/store.ts'
+import { MODEL, RUNNER, Skies } from './world/weather.ts'
+
+export type UniverseOptions = {
+  readonly onStep?: ((step: Step) => void) | undefined
+  readonly quirks?: RunnerQuirks | undefined
+  /** Each event as it is committed. */
+  readonly onEvent?: ((line: string) => void) | undefined
+  readonly onLog?: ((line: string) => void) | undefined
+}
+
+export type Outcome = {
+  readonly seed: string
+  readonly hash: string
+  readonly steps: number
+  readonly faults: number
+  readonly turns: number
+  readonly virtualMs: number
+  readonly reached: ReadonlyMap<string, number>
+  /** Undefined: every rule held. */
+  readonly broken: BrokenRule | undefined
+}
+
+export async function runUniverse(plan: Plan, options: UniverseOptions = {}): Promise<Outcome> {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-sim-'))
+  const universe = new Universe(plan, folder, options)
+  try {
+    return await universe.live()
+  } finally {
+    universe.end()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+// ---- details ----
+
+type Parts = Awaited<ReturnType<typeof assemble>>
+
+type Daemon = {
+  readonly nr: number
+  readonly process: Process
+  readonly store: Store
+  /** Undefined while it starts. */
+  parts: Parts | undefined
+}
+
+/** Longer than any park, approval or backoff of a plan. */
+const REST_MS = 4 * 3_600_000
+
+class Universe {
+  readonly #plan: Plan
+  readonly #folder: string
+  readonly #options: UniverseOptions
+  readonly #world: World
+  readonly #skies: Skies
+  readonly #network: Network
+  readonly #database: Database
+  readonly #sharing: Sharing
+  readonly #disk = new RunnerDisk('runner-1')
+  readonly #model: Model
+  readonly #rules: Rules
+  readonly #daemons: (Daemon | undefined)[]
+  readonly #bootIds: (string | undefined)[]
+  readonly #readers: Reader[] = []
+  readonly #sessionIds: (string | undefined)[] = []
+  #boots = 0
+  #runnerBoots = 0
+  #faults = 0
+  #promptsOpen = 0
+  readonly #onRejection = (thrown: unknown): void => this.#world.fail(this.#rules.bug('unhandled rejection', thrown))
+
+  constructor(plan: Plan, folder: string, options: UniverseOptions) {
+    this.#plan = plan
+    this.#folder = folder
+    this.#options = options
+    this.#world = new World(plan.seed)
+    this.#world.onStep = options.onStep
+    setWorld(this.#world)
+    this.#skies = new Skies(this.#world, plan)
+    this.#network = new Network(this.#world, this.#skies)
+    setNetwork(this.#network)
+    this.#database = new Database(join(folder, 'journal.db'), () => START + this.#world.now)
+    this.#sharing = new Sharing(this.#world, this.#database, this.#skies)
+    const turns = new Map(plan.sessions.flatMap((session) => session.turns.map((turn) => [turn.key, turn])))
+    this.#model = new Model(this.#world, turns, plan.rates.modelFault, plan.calmAt)
+    this.#rules = new Rules({ plan, world: this.#world, database: this.#database, disk: this.#disk, model: this.#model })
+    if (options.onEvent !== undefined)
+      this.#database.observers.push({
+        appended: ({ events, epoch }) => events.forEach(({ body }) => options.onEvent?.(`${this.#world.now} e${epoch} ${body}`)),
+      })
+    this.#daemons = Array.from({ length: plan.daemons }, () => undefined)
+    this.#bootIds = Array.from({ length: plan.daemons }, () => undefined)
+    process.on('unhandledRejection', this.#onRejection)
+  }
+
+  async live(): Promise<Outcome> {
+    const { calmAt } = this.#plan
+    this.#network.listen(MODEL, this.#model)
+    this.#startRunner()
+    for (const nr of this.#daemons.keys()) this.#start(nr)
+    for (const fault of this.#plan.faults) this.#at(fault.at, `fault ${fault.kind}`, () => this.#strike(fault))
+    for (const [nr, session] of this.#plan.sessions.entries()) this.#lead(nr, session)
+    for (const { at, session } of this.#plan.resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
+    this.#at(calmAt, 'calm', () => this.#heal())
+    let broken: BrokenRule | undefined
+    try {
+      await this.#world.run(() => this.#isAtRest(), calmAt + REST_MS)
+      this.#rules.atEnd(this.#readers)
+    } catch (thrown) {
+      broken = thrown instanceof BrokenRule ? thrown : this.#rules.bug('thrown', thrown)
+    }
+    return {
+      seed: this.#plan.seed,
+      hash: this.#world.hash,
+      steps: this.#world.steps,
+      faults: this.#faults,
+      turns: this.#plan.sessions.reduce((sum, { turns }) => sum + turns.length, 0),
+      virtualMs: this.#world.now,
+      reached: this.#rules.reached,
+      broken,
+    }
+  }
+
+  /** Nothing of this universe lives on: its processes are dead, so whatever they still wait for never comes. */
+  end(): void {
+    for (const daemon of this.#daemons) if (daemon !== undefined) daemon.process.isDead = true
+    process.off('unhandledRejection', this.#onRejection)
+    this.#database.close()
+    setNetwork(undefined)
+    setWorld(undefined)
+  }
+
+  // ---- daemons ----
+
+  #start(nr: number): void {
+    this.#boots += 1
+    const process = this.#world.process(`d${nr + 1}.${this.#boots}`)
+    this.#world.after(0, process, 'start', () => {
+      this.#boot(nr, process).catch((thrown: unknown) => {
+        if (process.isDead) return
+        if (!isFault(thrown) || thrown.class === 'internal') return this.#world.fail(this.#rules.bug('a daemon did not start', thrown))
+        this.#kill(nr) // its service manager starts it again
+        this.#at(this.#world.now + 1_000, 'start again', () => this.#start(nr))
+      })
+    })
+  }
+
+  async #boot(nr: number, process: Process): Promise<void> {
+    const stateDir = join(this.#folder, `d${nr + 1}`)
+    mkdirSync(stateDir, { recursive: true })
+    const previous = this.#bootIds[nr]
+    if (this.#plan.isShared && previous !== undefined) {
+      // Whoever holds the folder's lock knows that its last daemon is dead.
+      await this.#sharing.ask(process, 'end', () => this.#database.end(previous)).catch(() => undefined)
+    }
+    const store = this.#plan.isShared
+      ? sharedStore(this.#sharing, process, `d${nr + 1}`)
+      : embeddedStore(this.#sharing, process)
+    const daemon: Daemon = { nr, process, store, parts: undefined }
+    this.#daemons[nr] = daemon
+    while (!store.lease.isHeld()) await new Promise((resolve) => setTimeout(resolve, 100))
+    this.#bootIds[nr] = store.lease.bootId
+    const secrets = new Secrets()
+    const parts = await assemble(
+      {
+        stateDir,
+        model: { baseUrl: `${MODEL}/v1`, name: 'simulated' },
+        runner: { url: RUNNER },
+        // Short enough to happen within the minutes of a universe.
+        policy: {
+          parkMsMax: this.#plan.parkMsMax,
+          approveMsMax: this.#plan.approveMsMax,
+          livenessMs: 20_000,
+          progressMs: 60_000,
+          headersMs: 20_000,
+          patienceMs: 20_000,
+        },
+      },
+      { limits: DAEMON_LIMITS, secrets, log: this.#logger(process), store, tokenFile: join(stateDir, 'daemon.token') },
+    )
+    await parts.sessions.loader.recoverAll()
+    parts.boxReleases.start()
+    parts.retention.start()
+    await parts.fleet.start(`http://d${nr + 1}`, parts.configHash())
+    daemon.parts = parts
+  }
+
+  #kill(nr: number): void {
+    const daemon = this.#daemons[nr]
+    if (daemon === undefined) return
+    daemon.process.isDead = true
+    for (const member of this.#sharing.members) if (member.process === daemon.process) this.#sharing.members.delete(member)
+    this.#bootIds[nr] = daemon.store.lease.bootId
+    this.#daemons[nr] = undefined
+  }
+
+  /** U21: a line of level error without a fault is a bug. */
+  #logger(process: Process): Logger {
+    const write =
+      (level: string) =>
+      (first: unknown, text?: string): void => {
+        const { err }: { err?: unknown } = typeof first === 'object' && first !== null ? first : {}
+        this.#options.onLog?.(`${this.#world.now} ${process.name} ${level} ${text ?? String(first)} ${err instanceof Error ? err.message : ''}`)
+        const isFine = err === undefined ? level !== 'error' || LOGGED.has(text ?? String(first)) : isFault(err) && err.class !== 'internal'
+        if (level === 'error' && !isFine && !process.isDead) this.#world.fail(this.#rules.bug(`log: ${text ?? String(first)}`, err))
+      }
+    const log = { level: 'info', trace: () => {}, debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error'), fatal: write('error'), silent: () => {} }
+    // The daemon uses these members of a logger and no other.
+    return { ...log, child: () => log } as unknown as Logger
+  }
+
+  // ---- faults ----
+
+  #strike({ kind, victim, ms }: PlannedFault): void {
+    this.#faults += 1
+    const { now } = this.#world
+    const daemon = this.#daemons[victim]
+    const name = `d${victim + 1}`
+    switch (kind) {
+      case 'kill':
+        if (daemon === undefined) return
+        this.#kill(victim)
+        return this.#at(now + ms, 'restart', () => this.#start(victim))
+      case 'freeze':
+        if (daemon !== undefined) daemon.process.frozenUntil = Math.max(daemon.process.frozenUntil, now + ms)
+        return
+      case 'partition':
+        return void this.#skies.partitioned.set(name, now + ms)
+      case 'cut-runner':
+        return void this.#skies.cutFromRunner.set(name, now + ms)
+      case 'skew':
+        if (daemon !== undefined) daemon.process.skewMs = daemon.process.skewMs === 0 ? ms : 0
+        return
+      case 'database-down':
+        this.#skies.databaseDownUntil = now + ms
+        return
+      case 'runner-kill':
+      case 'runner-machine':
+        this.#network.close(RUNNER)
+        if (kind === 'runner-machine') Runner.machineRestarted(this.#world, this.#disk)
+        if (this.#runner !== undefined) this.#runner.process.isDead = true
+        this.#runner = undefined
+        return this.#at(now + ms, 'runner restarts', () => this.#startRunner())
+      case 'model-down':
+        this.#skies.modelDownUntil = now + ms
+        return
+      case 'model-hole':
+        this.#skies.modelHoleUntil = now + ms
+    }
+  }
+
+  #runner: Runner | undefined
+
+  #startRunner(): void {
+    if (this.#runner !== undefined) return
+    this.#runnerBoots += 1
+    this.#runner = new Runner(this.#world, this.#disk, this.#world.process(`runner.${this.#runnerBoots}`), this.#options.quirks)
+    this.#runner.listen(this.#network, RUNNER)
+  }
+
+  #heal(): void {
+    Object.assign(this.#skies, { databaseDownUntil: 0, modelDownUntil: 0, modelHoleUntil: 0 })
+    this.#skies.partitioned.clear()
+    this.#skies.cutFromRunner.clear()
+    this.#startRunner()
+    for (const [nr, daemon] of this.#daemons.entries()) {
+      if (daemon === undefined) this.#start(nr)
+      else daemon.process.skewMs = 0
+    }
+  }
+
+  // ---- people ----
+
+  /** Creates a session, sends its prompts in their order, answers its approvals, and reads its events. */
+  #lead(nr: number, { name, approve, turns }: Plan['sessions'][number]): void {
+    const client = this.#world.process(`client-${name}`)
+    this.#promptsOpen += turns.length
+    this.#world.after(100, client, 'leads', () => {
+      void (async () => {
+        const created = await this.#insist(client, `create ${name}`, ({ sessions }) =>
+          sessions.create({ tools: ['bash'], policy: { approve } }, name),
+        )
+        this.#sessionIds[nr] = created.id
+        this.#follow(name, created.id)
+        for (const turn of turns) {
+          await until(this.#world, turn.at)
+          const { turnId } = await this.#insist(client, `prompt ${turn.key}`, ({ sessions }) =>
+            sessions.prompt(created.id, { prompt: promptOf(turn.key), queue: true }, turn.key),
+          )
+          this.#rules.accepted(turn.key, created.id, turnId)
+          this.#promptsOpen -= 1
+          if (turn.cancelAt !== null) this.#cancel(client, turn.cancelAt, turnId)
+          if (approve === 'always') this.#answer(client, turn, turnId)
+        }
+      })()
+    })
+  }
+
+  #cancel(client: Process, at: number, turnId: string): void {
+    this.#at(at, 'somebody cancels', () => {
+      void this.#insist(client, `cancel ${turnId}`, ({ sessions }) =>
+        sessions.cancel(turnId, { actor: 'user', reason: null }),
+      ).then(() => this.#rules.cancelled(turnId))
+    })
+  }
+
+  /** Answers every call that waits, until the turn is over. */
+  #answer(client: Process, { answer, answerMs }: PlannedTurn, turnId: string): void {
+    if (answer === 'never') return
+    const look = async (): Promise<void> => {
+      for (;;) {
+        await new Promise((resolve) => setTimeout(resolve, answerMs))
+        const turn = await this.#insist(client, 'look', ({ sessions }) => sessions.turn(turnId))
+        if (turn.endedAt !== null) return
+        const callId = turn.approval?.callId
+        if (callId === undefined) continue
+        const asked = await this.#once(client, 'approve', ({ sessions }) =>
+          sessions.approve(turnId, { callId, decision: answer }),
+        ).catch(() => undefined)
+        if (asked !== undefined) this.#rules.reach('approved')
+      }
+    }
+    this.#world.as(client, () => void look())
+  }
+
+  #resume(nr: number): void {
+    const sessionId = this.#sessionIds[nr]
+    if (sessionId === undefined) return
+    const client = this.#world.process('resumer')
+    this.#world.as(client, () => {
+      void (async () => {
+        try {
+          const session = await this.#once(client, 'get', ({ sessions }) => sessions.get(sessionId))
+          const { turnId } = session
+          if (turnId === null || session.state !== 'parked') return
+          await this.#once(client, 'resume', ({ sessions }) => sessions.resume(turnId))
+          this.#rules.reach('resumed')
+          this.#rules.resumed(sessionId, turnId)
+        } catch {
+          // Refused, or lost on the way: the person does not insist.
+        }
+      })()
+    })
+  }
+
+  /** Reads a session's events at any daemon, and goes to another one when its own is gone. */
+  #follow(name: string, sessionId: string): void {
+    const process = this.#world.process(`reader-${name}`)
+    const reader: Reader = { sessionId, seen: [], resets: 0 }
+    this.#readers.push(reader)
+    const dice = this.#world.random('reader', name)
+    const connect = (): void => {
+      const daemon = this.#alive(dice.whole(0, 99))
+      const again = (): void => void this.#world.after(500, process, 'reads again', connect)
+      if (daemon?.parts === undefined) return again()
+      const { sessions } = daemon.parts
+      const after = reader.seen.at(-1)?.seq ?? 0
+      this.#world.after(2, daemon.process, 'reads', () => {
+        void (async () => {
+          try {
+            const reading = await sessions.view(sessionId)
+            const start = startOf(reading, after === 0 ? undefined : `${reading.journal}-${after}`)
+            if (start.reset !== null) reader.resets += 1
+            const stop = new AbortController()
+            setTimeout(() => stop.abort(), dice.whole(500, 30_000))
+            for await (const events of reading.feed.tail(start.after, stop.signal))
+              for (const { seq, body } of events) this.#rules.read(reader, seq, body)
+          } catch {
+            // Refused now: the reader tries again elsewhere.
+          }
+          again()
+        })()
+      })
+      // A daemon that dies or freezes says nothing: the reader notices by the silence.
+      const watched = daemon.process
+      const look = (): void => {
+        if (watched.isDead) again()
+        else this.#world.after(1_000, process, 'still reads', look)
+      }
+      look()
+    }
+    this.#world.after(0, process, 'reads', connect)
+  }
+
+  /** Sends a request again, under its key and perhaps elsewhere, until it is answered. */
+  async #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await this.#once(client, label, work)
+      } catch (thrown) {
+        if (isFault(thrown) && thrown.status !== 503 && thrown.category !== 'deadline_exceeded')
+          this.#rules.refused(label, thrown)
+        await new Promise((resolve) => setTimeout(resolve, 700))
+      }
+    }
+  }
+
+  /** One request to one daemon, over a network that takes a while. */
+  #once<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const daemon = this.#alive(client.dice.whole(0, 99))
+      const timer = setTimeout(() => reject(new Error('no answer')), 12_000)
+      const parts = daemon?.parts
+      if (daemon === undefined || parts === undefined) return
+      const answered = (settle: () => void): void => {
+        if (daemon.process.isDead) return
+        this.#world.after(2, client, `${label} answered`, () => {
+          clearTimeout(timer)
+          settle()
+        })
+      }
+      this.#world.after(2, daemon.process, label, () => {
+        work(parts).then(
+          (value) => answered(() => resolve(value)),
+          (error: unknown) => answered(() => reject(error)),
+        )
+      })
+    })
+  }
+
+  #alive(choice: number): Daemon | undefined {
+    const ready = this.#daemons.filter((daemon) => daemon?.parts !== undefined)
+    return ready[choice % Math.max(ready.length, 1)]
+  }
+
+  // ---- the end ----
+
+  /** Every prompt was accepted, every turn has ended, and every reader has everything; or a turn rests with a due wake-up. */
+  #isAtRest(): boolean {
+    if (this.#world.now < this.#plan.calmAt || this.#promptsOpen > 0) return false
+    if (this.#world.steps % 64 !== 0) return false
+    return this.#rules.isOver(this.#readers)
+  }
+
+  #at(at: number, label: string, run: () => void): void {
+    this.#world.after(at - this.#world.now, this.#world.outside, label, run)
+  }
+}
+
+/** Lines of level error that say what a fault did, without one. */
+const LOGGED: ReadonlySet<string> = new Set(['the lease ran out: other daemons continue the turns of this one'])
+
+const until = (world: World, at: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.max(1, at - world.now)))

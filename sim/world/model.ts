@@ -1,0 +1,134 @@
+/**
+ * A simulated model server with OpenAI's chat completions. What it answers follows from the conversation: a prompt names a turn, and each
+ * answer calls that turn's next command, in other words each time. So after any fault, the rules know what must have happened.
+ */
+import type { PlannedTurn } from '../plan.ts'
+import { Random } from '../host/random.ts'
+import type { Process, World } from '../host/time.ts'
+import type { Answering, Exchange, Server } from './network.ts'
+
+type Message = {
+  readonly role: string
+  readonly content?: unknown
+  readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly arguments: string } }[]
+  readonly tool_call_id?: string
+}
+
+/** A request that reached the model. */
+export type Asked = { readonly at: number; readonly turn: string; readonly messages: readonly Message[] }
+
+export class Model implements Server {
+  readonly process: Process
+  readonly asked: Asked[] = []
+  readonly #world: World
+  readonly #turns: ReadonlyMap<string, PlannedTurn>
+  readonly #faultRate: number
+  readonly #calmAt: number
+  #requests = 0
+
+  constructor(world: World, turns: ReadonlyMap<string, PlannedTurn>, faultRate: number, calmAt: number) {
+    this.#world = world
+    this.#turns = turns
+    this.#faultRate = faultRate
+    this.#calmAt = calmAt
+    this.process = world.process('model')
+  }
+
+  serve(exchange: Exchange, answer: Answering): void {
+    if (!exchange.path.endsWith('/chat/completions')) {
+      answer.head(404, { 'content-type': 'application/json' })
+      return answer.end('{}')
+    }
+    this.#requests += 1
+    const dice = this.#world.random('model', exchange.from.name, this.#requests)
+    const { messages }: { readonly messages: readonly Message[] } = JSON.parse(exchange.body)
+    const from = messages.findLastIndex(({ role, content }) => role === 'user' && keyIn(content) !== undefined)
+    const key = keyIn(messages[from]?.content) ?? ''
+    const turn = this.#turns.get(key)
+    this.asked.push({ at: this.#world.now, turn: key, messages })
+    const given = messages.slice(from + 1).filter(({ role }) => role === 'assistant').length
+    const isFaulty = this.#world.now < this.#calmAt && dice.chance(this.#faultRate)
+    if (isFaulty && dice.chance(0.5)) return refuse(answer, dice)
+    this.#stream(answer, dice, framesOf(turn, key, given, dice), isFaulty)
+  }
+
+  #stream(answer: Answering, dice: Random, frames: readonly string[], isFaulty: boolean): void {
+    answer.head(200, { 'content-type': 'text/event-stream' })
+    const how = isFaulty ? dice.of(['reset', 'end', 'stall', 'cut'] as const) : 'whole'
+    const until = how === 'whole' ? frames.length : dice.whole(0, frames.length - 1)
+    let atMs = 0
+    for (const [nr, frame] of frames.entries()) {
+      atMs += dice.of([0, 1, 20, 300])
+      if (nr < until) this.#later(atMs, () => answer.write(frame))
+    }
+    if (how === 'whole' || how === 'end') this.#later(atMs, () => answer.end())
+    if (how === 'reset') this.#later(atMs, () => answer.reset())
+    if (how === 'cut') {
+      const frame = frames[until] ?? ''
+      this.#later(atMs, () => answer.write(frame.slice(0, frame.length / 2)))
+      this.#later(atMs + 1, () => answer.reset())
+    }
+  }
+
+  #later(ms: number, run: () => void): void {
+    this.#world.after(ms, this.process, 'model', run)
+  }
+}
+
+/** What the prompt of a turn says. */
+export const promptOf = (key: string): string => `Do the work of <${key}>.`
+
+/** The command of a call. */
+export const commandOf = (turn: PlannedTurn, step: number, call: number): string => {
+  const { lines = 0, ms = 0, code = 0 } = turn.steps[step] ?? {}
+  return `work ${turn.key}.${step + 1}.${call + 1} lines=${lines} ms=${ms} code=${code}`
+}
+
+// ---- details ----
+
+function keyIn(content: unknown): string | undefined {
+  const text = typeof content === 'string' ? content : JSON.stringify(content ?? '')
+  return /<([^<>]+)>/.exec(text)?.[1]
+}
+
+function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dice: Random): readonly string[] {
+  const words = WORDS[dice.whole(0, WORDS.length - 1)] ?? ''
+  const step = turn?.steps[given]
+  const text = `${words} [${key} ${given}]`.match(/.{1,7}/g) ?? []
+  const calls = Array.from({ length: step?.calls ?? 0 }, (_, call) => {
+    const args = JSON.stringify({ command: turn === undefined ? '' : commandOf(turn, given, call) })
+    const half = dice.whole(0, args.length)
+    const id = `call_${Math.floor(dice.next() * 1e9).toString(36)}_${call}`
+    return [
+      delta({ tool_calls: [{ index: call, id, type: 'function', function: { name: 'bash', arguments: '' } }] }),
+      delta({ tool_calls: [{ index: call, function: { arguments: args.slice(0, half) } }] }),
+      delta({ tool_calls: [{ index: call, function: { arguments: args.slice(half) } }] }),
+    ]
+  })
+  return [
+    delta({ role: 'assistant', content: '' }),
+    ...text.map((content) => delta({ content })),
+    ...calls.flat(),
+    frame({ ...HEAD, choices: [{ index: 0, delta: {}, finish_reason: step === undefined ? 'stop' : 'tool_calls' }] }),
+    frame({ ...HEAD, choices: [], usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 } }),
+    'data: [DONE]\n\n',
+  ]
+}
+
+const HEAD = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'simulated' }
+const frame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+const delta = (value: unknown): string => frame({ ...HEAD, choices: [{ index: 0, delta: value, finish_reason: null }] })
+
+const WORDS = ['I will do it now.', 'Let me see what this takes.', 'On it: one moment, please.', 'Next step.']
+
+function refuse(answer: Answering, dice: Random): void {
+  const [status, headers, type] = dice.of([
+    [500, {}, 'server_error'],
+    [503, {}, 'overloaded'],
+    [429, { 'retry-after': '2' }, 'rate_limit_exceeded'],
+    [429, { 'retry-after': '90' }, 'rate_limit_exceeded'],
+    [429, {}, 'insufficient_quota'],
+  ] as const)
+  answer.head(status, { 'content-type': 'application/json', ...headers })
+  answer.end(JSON.stringify({ error: { message: `refused: ${type}`, type, code: type } }))
+}

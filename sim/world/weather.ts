@@ -1,0 +1,80 @@
+/** What happens to messages. Each fate follows from the seed, the channel and the message's number, and from what is broken right now. */
+import type { Plan } from '../plan.ts'
+import { Random } from '../host/random.ts'
+import type { Process, World } from '../host/time.ts'
+import type { Block, Exchange, Fate, Weather } from './network.ts'
+import type { StatementFate, StoreWeather } from './store.ts'
+
+export const RUNNER = 'http://runner:7000'
+export const MODEL = 'http://model:8080'
+
+export class Skies implements Weather, StoreWeather {
+  readonly #world: World
+  readonly #plan: Plan
+  /** Until when each way is blocked. */
+  readonly partitioned = new Map<string, number>()
+  readonly cutFromRunner = new Map<string, number>()
+  databaseDownUntil = 0
+  modelDownUntil = 0
+  modelHoleUntil = 0
+
+  constructor(world: World, plan: Plan) {
+    this.#world = world
+    this.#plan = plan
+  }
+
+  fateOf(channel: string, nr: number, { method, path, headers }: Exchange): Fate {
+    if (this.#isCalm || !channel.includes(RUNNER)) return {}
+    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#plan.rates
+    const dice = this.#dice('fate', channel, nr)
+    const [request, answer, late, cut, how] = [dice.next(), dice.next(), dice.next(), dice.next(), dice.next()]
+    if (request < lostRequest) return { loses: how < 0.5 ? 'connection' : 'request' }
+    const isChange = method !== 'GET' && headers['x-breakfall-epoch'] !== undefined
+    if (isChange && late < lateRequest) return { lateMs: Math.round(200 * 300 ** how) }
+    if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
+    return path.includes('/events') && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
+  }
+
+  delayMs(channel: string, nr: number, piece: number): number {
+    const roll = this.#dice('delay', channel, nr, piece).next()
+    return roll < 0.9 || this.#isCalm ? 1 + Math.floor(roll * 4) : Math.floor((roll - 0.9) * 3_000)
+  }
+
+  blocked(from: Process, origin: string): Block {
+    const { now } = this.#world
+    const daemon = from.name.split('.')[0] ?? ''
+    if (origin === RUNNER && (this.cutFromRunner.get(daemon) ?? 0) > now) return 'swallow'
+    if (origin === MODEL && this.modelHoleUntil > now) return 'swallow'
+    return origin === MODEL && this.modelDownUntil > now ? 'refuse' : undefined
+  }
+
+  statement(process: Process, nr: number): StatementFate {
+    const { lostStatement, lostStatementAnswer } = this.#plan.rates
+    const dice = this.#dice('statement', nr)
+    const delayMs = 1 + Math.floor(dice.next() * 4)
+    if (!this.#plan.isShared) return { delayMs }
+    const { now } = this.#world
+    const daemon = process.name.split('.')[0] ?? ''
+    if (this.databaseDownUntil > now || (this.partitioned.get(daemon) ?? 0) > now)
+      return { loses: dice.chance(0.5) ? 'request' : 'answer', delayMs }
+    if (this.#isCalm) return { delayMs }
+    if (dice.next() < lostStatement) return { loses: 'request', delayMs }
+    if (dice.next() < lostStatementAnswer) return { loses: 'answer', delayMs }
+    return { delayMs: dice.chance(0.02) ? delayMs + dice.whole(0, 2_000) : delayMs }
+  }
+
+  hint(_from: Process, _to: Process, nr: number): readonly number[] {
+    const dice = this.#dice('hint', nr)
+    if (!this.#isCalm && dice.next() < this.#plan.rates.lostHint) return []
+    const ms = 1 + Math.floor(dice.next() * 10)
+    return dice.chance(0.05) ? [ms, ms + 500] : [ms]
+  }
+
+  get #isCalm(): boolean {
+    return this.#world.now >= this.#plan.calmAt
+  }
+
+  #dice(...name: readonly (string | number)[]): Random {
+    return new Random(this.#plan.seed, ...name)
+  }
+}
