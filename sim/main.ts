@@ -1,43 +1,127 @@
-/** `npm run sim -- --seed N`: one universe, or many. */
+/**
+ * `npm run sim`: runs universes and says what broke.
+ *
+ *   --seed N        one universe; with --count M, the seeds from N on
+ *   --seconds S     new seeds for that long
+ *   --faults F      new seeds until F faults were injected
+ *   --plan FILE     a plan, as a failing seed left it
+ *   --trace         the last steps before a rule broke, and the session's journal
+ *   --no-shrink     leaves a failing plan as it is
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { tmpdir } from 'node:os'
 import { parseArgs } from 'node:util'
-import { planOf } from './plan.ts'
-import { runUniverse } from './universe.ts'
 import { REAL } from './host/time.ts'
+import { type Plan, planOf } from './plan.ts'
+import { shrink } from './shrink.ts'
+import { type Outcome, runUniverse, type UniverseOptions } from './universe.ts'
+import type { Quirk } from './world/runner.ts'
 
-const { values } = parseArgs({
+const { values: given } = parseArgs({
   options: {
     seed: { type: 'string' },
-    count: { type: 'string', default: '1' },
+    count: { type: 'string' },
+    seconds: { type: 'string' },
+    faults: { type: 'string' },
+    plan: { type: 'string' },
+    quirk: { type: 'string' },
     trace: { type: 'boolean', default: false },
     log: { type: 'boolean', default: false },
     journal: { type: 'boolean', default: false },
+    shrink: { type: 'boolean', default: true },
+    hashes: { type: 'boolean', default: false },
+    'failures-max': { type: 'string', default: '1' },
   },
+  allowNegative: true,
 })
 
-const first = Number(values.seed ?? 1)
-const from = REAL.hrtime()
-let [steps, faults, turns] = [0, 0, 0]
-for (let nr = 0; nr < Number(values.count); nr += 1) {
-  const seed = String(first + nr)
-  const trace: string[] = []
-  const outcome = await runUniverse(planOf(seed), {
-    onStep: ({ nr: step, at, process: who, label }) => {
-      trace.push(`${step} ${at} ${who} ${label}`)
-      if (trace.length > 400) trace.splice(0, 200)
-    },
-    onEvent: values.journal ? (line) => console.log(line) : undefined,
-    onLog: values.log ? (line) => console.log(line) : undefined,
-  })
-  steps += outcome.steps
-  faults += outcome.faults
-  turns += outcome.turns
-  if (values.count === '1' || outcome.broken !== undefined)
-    console.log(`seed ${seed}: hash ${outcome.hash}, ${outcome.steps} steps, ${outcome.turns} turns, ${outcome.faults} faults, ${Math.round(outcome.virtualMs / 1000)} s`)
-  if (outcome.broken !== undefined) {
-    if (values.trace) console.log(trace.slice(-60).join('\n'))
-    console.log(`  ${outcome.broken.message.split('\n').filter((line) => !line.includes('node:internal')).slice(0, 9).join('\n')}`)
-    process.exitCode = 1
-  }
+const TRACE_STEPS = 60
+const secondsNow = (): number => Number(REAL.hrtime()) / 1e9
+
+const total = { universes: 0, turns: 0, faults: 0, steps: 0, failures: 0 }
+const reached = new Map<string, number>()
+const from = secondsNow()
+
+for (const plan of plans()) {
+  const { outcome, trace } = await run(plan)
+  total.universes += 1
+  total.turns += outcome.turns
+  total.faults += outcome.faults
+  total.steps += outcome.steps
+  for (const [what, count] of outcome.reached) reached.set(what, (reached.get(what) ?? 0) + count)
+  if (given.hashes) print(`${outcome.seed} ${outcome.hash} ${outcome.steps}`)
+  if (outcome.broken === undefined) continue
+  await report(plan, outcome, trace)
+  total.failures += 1
+  if (total.failures >= Number(given['failures-max'])) break
 }
-const seconds = Number(REAL.hrtime() - from) / 1e9
-console.log(`${steps} steps, ${turns} turns, ${faults} faults in ${seconds.toFixed(1)} s`)
+
+const seconds = secondsNow() - from
+print(
+  `${total.universes} universes, ${total.turns} turns, ${total.faults} faults, ${total.steps} steps in ${seconds.toFixed(1)} s: ` +
+    `${total.failures} failed`,
+)
+if (given.count !== undefined || given.faults !== undefined)
+  print(
+    [...reached]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([what, count]) => `${what} ${count}`)
+      .join(' · '),
+  )
+process.exitCode = total.failures > 0 ? 1 : 0
+
+// ---- details ----
+
+function* plans(): Generator<Plan> {
+  if (given.plan !== undefined) return yield JSON.parse(readFileSync(given.plan, 'utf8')) as Plan
+  const first = Number(given.seed ?? Math.floor(REAL.random() * 1e9))
+  if (given.seconds !== undefined || given.faults !== undefined) {
+    const until = from + Number(given.seconds ?? Number.POSITIVE_INFINITY)
+    const faultsMax = Number(given.faults ?? Number.POSITIVE_INFINITY)
+    for (let nr = 0; secondsNow() < until && total.faults < faultsMax; nr += 1) yield planOf(String(first + nr))
+    return
+  }
+  for (let nr = 0; nr < Number(given.count ?? 1); nr += 1) yield planOf(String(first + nr))
+}
+
+async function run(plan: Plan): Promise<{ readonly outcome: Outcome; readonly trace: readonly string[] }> {
+  const trace: string[] = []
+  const onStep: UniverseOptions['onStep'] = ({ nr, at, process: who, label }) => {
+    trace.push(`${nr} ${(at / 1000).toFixed(3)} s  ${who}  ${label}`)
+    if (trace.length > 4 * TRACE_STEPS) trace.splice(0, 2 * TRACE_STEPS)
+  }
+  const outcome = await runUniverse(plan, {
+    onStep: given.trace ? onStep : undefined,
+    onLog: given.log ? print : undefined,
+    onEvent: given.journal ? print : undefined,
+    quirk: given.quirk as Quirk | undefined,
+  })
+  return { outcome, trace: trace.slice(-TRACE_STEPS) }
+}
+
+async function report(plan: Plan, outcome: Outcome, trace: readonly string[]): Promise<void> {
+  const { broken, seed, steps } = outcome
+  if (broken === undefined) return
+  if (given.trace) print(trace.join('\n'))
+  print(`seed ${seed}, step ${steps}: ${shortened(broken.message)}`)
+  print(`  again: npm run sim -- --seed ${seed} --trace`)
+  if (!given.shrink || given.plan !== undefined) return
+  const small = await shrink(plan, broken, async (smaller) => (await run(smaller)).outcome.broken)
+  const file = join(tmpdir(), `breakfall-sim-${seed}.json`)
+  writeFileSync(file, `${JSON.stringify(small.plan, null, 2)}\n`)
+  const { plan: left } = small
+  print(
+    `  shrunk in ${small.tries} tries to ${left.daemons} daemons, ${left.sessions.length} sessions, ${left.faults.length} faults: ` +
+      `npm run sim -- --plan ${file} --trace`,
+  )
+}
+
+function shortened(message: string): string {
+  const lines = message.split('\n').filter((line) => !line.includes('node:internal'))
+  return lines.slice(0, 12).join('\n')
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}

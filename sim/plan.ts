@@ -68,6 +68,8 @@ export type Plan = {
   }
   /** When faults end. Then everything must come to rest. */
   readonly calmAt: number
+  /** From then on no daemon lives for this long. */
+  readonly absenceMs: number
   readonly parkMsMax: number
   readonly approveMsMax: number
 }
@@ -76,13 +78,14 @@ export function planOf(seed: string): Plan {
   const dice = new Random(seed, 'plan')
   const isShared = dice.chance(0.7)
   const daemons = isShared ? dice.whole(1, 3) : 1
-  const calmAt = 60_000
+  const calmAt = dice.of([60_000, 60_000, 180_000])
   const some = (share: number, most: number): number => (dice.chance(share) ? dice.next() * most : 0)
   return {
     seed,
     isShared,
     daemons,
     calmAt,
+    absenceMs: dice.chance(0.1) ? 8 * 24 * 3_600_000 : 0,
     parkMsMax: 1_800_000,
     approveMsMax: dice.of([20_000, 120_000, 600_000]),
     rates: {
@@ -98,7 +101,7 @@ export function planOf(seed: string): Plan {
     sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
     faults: faultsOf(dice, { isShared, daemons, calmAt }),
     resumes: dice.chance(0.5)
-      ? Array.from({ length: dice.whole(1, 12) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
+      ? Array.from({ length: dice.whole(1, 40) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
       : [],
   }
 }
@@ -150,8 +153,8 @@ const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {
   'database-down': [300, 6_000, 20_000],
   'runner-kill': [100, 3_000, 20_000],
   'runner-machine': [1_000, 10_000],
-  'model-down': [500, 6_000, 30_000],
-  'model-hole': [2_000, 12_000],
+  'model-down': [500, 6_000, 50_000],
+  'model-hole': [2_000, 12_000, 90_000],
 }
 
 /** A file on its own machine cannot be cut off or go down alone. */

@@ -4,11 +4,12 @@
  */
 import { isFault } from '../packages/faults/src/index.ts'
 import type { Append } from '../packages/daemon/src/store/store.ts'
-import { type SessionEvent, isTerminal, parseEvent } from '../packages/wire/src/index.ts'
+import { type SessionEvent, isTerminal } from '../packages/wire/src/index.ts'
 import type { World } from './host/time.ts'
-import type { Plan } from './plan.ts'
+import type { FaultKind, Plan } from './plan.ts'
 import type { Database } from './world/database.ts'
 import type { Model } from './world/model.ts'
+import type { Network } from './world/network.ts'
 import { type RunnerDisk, workIn } from './world/runner.ts'
 
 export class BrokenRule extends Error {
@@ -32,13 +33,17 @@ type Parts = {
   readonly database: Database
   readonly disk: RunnerDisk
   readonly model: Model
+  readonly network: Network
 }
 
 type Turn = {
   readonly id: string
   readonly sessionId: string
   end: string | null
-  readonly calls: Map<string, { readonly command: string; readonly execId: string; outcome: string | null; text: string }>
+  readonly calls: Map<
+    string,
+    { readonly command: string; readonly execId: string; outcome: string | null; text: string }
+  >
 }
 
 export class Rules {
@@ -77,19 +82,34 @@ export class Rules {
     this.reach('cancel accepted')
   }
 
-  /** U14: a turn that a person resumes continues within a second or two, if nothing is broken meanwhile. */
+  /**
+   * U14: a turn that a person resumes continues at once: within a second its journal grows, or its daemon asks the model or the runner.
+   * Excuse: the daemon dies, freezes or cannot reach its database, or a command is still running.
+   */
   resumed(sessionId: string, turnId: string): void {
     const { world, plan } = this.#parts
     const at = world.now
-    const seqs = this.#events.get(sessionId)?.length ?? 0
-    const isQuiet = plan.faults.every((fault) => fault.at + fault.ms < at - 3_000 || fault.at > at + 4_000)
-    if (!isQuiet || plan.isShared) return
-    world.after(3_000, world.outside, 'continues?', () => {
-      const events = (this.#events.get(sessionId) ?? []).slice(Math.max(0, seqs - 1))
-      const isMoving = events.some((event) => event.turnId === turnId && event.type !== 'resumed')
-      if (isMoving || this.#turns.get(turnId)?.end !== null) return
-      this.#broken('U14 a resumed turn continues', `${turnId} was resumed at ${at} and did nothing for 3 s`)
+    const isExcused = plan.faults.some(
+      ({ kind, at: from, ms }) => STANDS_STILL.has(kind) && from < at + 2_000 && from + ms > at - 2_000,
+    )
+    if (isExcused || plan.isShared) return
+    const before = this.#lastEvents(turnId)
+    world.after(1_000, world.outside, 'continues?', () => {
+      const hasSent = [...this.#parts.network.lastSentAt.values()].some((sentAt) => sentAt >= at)
+      if (hasSent || this.#lastEvents(turnId) > before || this.#turns.get(turnId)?.end !== null) return
+      this.#broken(
+        'U14 a resumed turn continues',
+        `${turnId} of ${sessionId} was resumed at ${at} and did nothing for a second`,
+      )
     })
+  }
+
+  /** How many events a turn has, not counting that it was resumed. */
+  #lastEvents(turnId: string): number {
+    let count = 0
+    for (const events of this.#events.values())
+      for (const event of events) if (event.turnId === turnId && event.type !== 'resumed') count += 1
+    return count
   }
 
   /** A refusal that no client can expect. */
@@ -124,7 +144,10 @@ export class Rules {
       if (!this.#turns.has(turnId)) this.#broken('U6 an accepted prompt is in the journal', key)
     for (const { sessionId, seen } of readers)
       if (seen.length !== (this.#bodies.get(sessionId)?.length ?? 0))
-        this.#broken('L1 every reader has everything', `${sessionId}: ${seen.length} of ${this.#bodies.get(sessionId)?.length}`)
+        this.#broken(
+          'L1 every reader has everything',
+          `${sessionId}: ${seen.length} of ${this.#bodies.get(sessionId)?.length}`,
+        )
     this.#effects()
     this.#outcomes()
     this.#asked()
@@ -146,7 +169,7 @@ export class Rules {
     this.#bodies.set(sessionId, bodies)
     for (const { seq, body } of events) {
       if (seq !== known.length + 1) this.#broken('U7 events are dense', `${seq} after ${known.length} in ${sessionId}`)
-      const event = parseEvent(JSON.parse(body))
+      const event: SessionEvent = JSON.parse(body) // of this version, so none is unknown
       known.push(event)
       bodies.push(body)
       this.#note(event)
@@ -157,7 +180,8 @@ export class Rules {
   #note(event: SessionEvent): void {
     this.reach(event.type)
     const turn = this.#turns.get(event.turnId)
-    if (turn?.end != null) this.#broken('U7 nothing comes after the end of a turn', `${event.type} after ${turn.end} in ${turn.id}`)
+    if (turn?.end != null)
+      this.#broken('U7 nothing comes after the end of a turn', `${event.type} after ${turn.end} in ${turn.id}`)
     if (turn === undefined) {
       const { turnId: id, sessionId } = event
       this.#turns.set(id, { id, sessionId, end: isTerminal(event) ? event.type : null, calls: new Map() })
@@ -178,7 +202,7 @@ export class Rules {
     if (isTerminal(event)) turn.end = event.type
     if (event.type === 'turn-error') {
       this.reach(`ended ${event.category}`)
-      if (event.class === 'internal') this.#parts.world.fail(this.bug('a turn failed', new Error(event.errorRaw)))
+      if (event.category === 'other') this.#parts.world.fail(this.bug('a turn failed', new Error(event.errorRaw)))
     }
     if (event.type === 'parked') {
       this.reach(`parked ${event.fault.category}`)
@@ -208,10 +232,17 @@ export class Rules {
       const effect = effects[at]
       if (effect === undefined) return
       const { name } = workIn(effect.command)
-      if (this.#ran.has(name)) this.#broken('U1 a command starts at most once', `${effect.command} (${effect.execId}), before as ${this.#ran.get(name)}`)
+      if (this.#ran.has(name))
+        this.#broken(
+          'U1 a command starts at most once',
+          `${effect.command} (${effect.execId}), before as ${this.#ran.get(name)}`,
+        )
       this.#ran.set(name, effect.execId)
       if (effect.epoch !== undefined && effect.epoch < effect.epochSeen)
-        this.#broken('U2 no effect of a fenced owner', `${effect.command}: epoch ${effect.epoch} after ${effect.epochSeen}`)
+        this.#broken(
+          'U2 no effect of a fenced owner',
+          `${effect.command}: epoch ${effect.epoch} after ${effect.epochSeen}`,
+        )
     }
   }
 
@@ -240,21 +271,37 @@ export class Rules {
       const results = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
       const calls = messages.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
       if (new Set(results).size !== results.length || calls.length !== results.length)
-        this.#broken('U9 the model is told each result once', `${turn}: calls ${calls.join(' ')}, results ${results.join(' ')}`)
+        this.#broken(
+          'U9 the model is told each result once',
+          `${turn}: calls ${calls.join(' ')}, results ${results.join(' ')}`,
+        )
     }
   }
 
   #describe(turn: Turn): string {
     const head = this.#parts.database.dueAt(turn.sessionId)
     const events = (this.#events.get(turn.sessionId) ?? []).filter(({ turnId }) => turnId === turn.id)
-    const last = events.slice(-6).map(({ type }) => type).join(' ')
+    const last = events
+      .slice(-6)
+      .map(({ type }) => type)
+      .join(' ')
     return `${turn.id}: … ${last}; owner ${head?.owner ?? 'none'}, wakes at ${head?.wakeAt}, waits for ${head?.waitFor ?? 'nothing'}`
   }
 }
 
 // ---- details ----
 
-const EXPECTED: ReadonlySet<string> = new Set(['session_busy', 'lease_lost', 'shutting_down', 'journal_unreachable', 'turn_not_parked', 'not_found'])
+/** Faults that stop a daemon or its journal. */
+const STANDS_STILL: ReadonlySet<FaultKind> = new Set(['kill', 'freeze', 'partition', 'database-down', 'skew'])
+
+const EXPECTED: ReadonlySet<string> = new Set([
+  'session_busy',
+  'lease_lost',
+  'shutting_down',
+  'journal_unreachable',
+  'turn_not_parked',
+  'not_found',
+])
 
 const NEVER_RAN = /^(?:Cancelled before it ran|This was not run|Not approved)/
 const REFUSED = /denied|refused|not approved|declined/i

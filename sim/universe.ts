@@ -18,13 +18,14 @@ import { BrokenRule, type Reader, Rules } from './rules.ts'
 import { Database } from './world/database.ts'
 import { Model, promptOf } from './world/model.ts'
 import { Network, setNetwork } from './world/network.ts'
-import { Runner, RunnerDisk, type RunnerQuirks } from './world/runner.ts'
+import { Runner, RunnerDisk, type Quirk } from './world/runner.ts'
 import { embeddedStore, Sharing, sharedStore } from './world/store.ts'
 import { MODEL, RUNNER, Skies } from './world/weather.ts'
 
 export type UniverseOptions = {
   readonly onStep?: ((step: Step) => void) | undefined
-  readonly quirks?: RunnerQuirks | undefined
+  /** A runner that is broken in this way. */
+  readonly quirk?: Quirk | undefined
   /** Each event as it is committed. */
   readonly onEvent?: ((line: string) => void) | undefined
   readonly onLog?: ((line: string) => void) | undefined
@@ -66,6 +67,7 @@ type Daemon = {
 }
 
 /** Longer than any park, approval or backoff of a plan. */
+const HOURS_MS = 6 * 3_600_000
 const REST_MS = 4 * 3_600_000
 
 class Universe {
@@ -104,10 +106,18 @@ class Universe {
     this.#sharing = new Sharing(this.#world, this.#database, this.#skies)
     const turns = new Map(plan.sessions.flatMap((session) => session.turns.map((turn) => [turn.key, turn])))
     this.#model = new Model(this.#world, turns, plan.rates.modelFault, plan.calmAt)
-    this.#rules = new Rules({ plan, world: this.#world, database: this.#database, disk: this.#disk, model: this.#model })
+    this.#rules = new Rules({
+      plan,
+      world: this.#world,
+      database: this.#database,
+      disk: this.#disk,
+      model: this.#model,
+      network: this.#network,
+    })
     if (options.onEvent !== undefined)
       this.#database.observers.push({
-        appended: ({ events, epoch }) => events.forEach(({ body }) => options.onEvent?.(`${this.#world.now} e${epoch} ${body}`)),
+        appended: ({ events, epoch }) =>
+          events.forEach(({ body }) => options.onEvent?.(`${this.#world.now} e${epoch} ${body}`)),
       })
     this.#daemons = Array.from({ length: plan.daemons }, () => undefined)
     this.#bootIds = Array.from({ length: plan.daemons }, () => undefined)
@@ -115,17 +125,18 @@ class Universe {
   }
 
   async live(): Promise<Outcome> {
-    const { calmAt } = this.#plan
+    const { calmAt, absenceMs } = this.#plan
     this.#network.listen(MODEL, this.#model)
     this.#startRunner()
     for (const nr of this.#daemons.keys()) this.#start(nr)
     for (const fault of this.#plan.faults) this.#at(fault.at, `fault ${fault.kind}`, () => this.#strike(fault))
     for (const [nr, session] of this.#plan.sessions.entries()) this.#lead(nr, session)
     for (const { at, session } of this.#plan.resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
-    this.#at(calmAt, 'calm', () => this.#heal())
+    if (absenceMs > 0) this.#at(calmAt, 'nobody is there', () => this.#leave())
+    this.#at(calmAt + absenceMs, 'calm', () => this.#heal())
     let broken: BrokenRule | undefined
     try {
-      await this.#world.run(() => this.#isAtRest(), calmAt + REST_MS)
+      await this.#world.run(() => this.#isAtRest(), calmAt + absenceMs + REST_MS)
       this.#rules.atEnd(this.#readers)
     } catch (thrown) {
       broken = thrown instanceof BrokenRule ? thrown : this.#rules.bug('thrown', thrown)
@@ -154,12 +165,14 @@ class Universe {
   // ---- daemons ----
 
   #start(nr: number): void {
+    if (this.#isAway || this.#daemons[nr] !== undefined) return
     this.#boots += 1
     const process = this.#world.process(`d${nr + 1}.${this.#boots}`)
     this.#world.after(0, process, 'start', () => {
       this.#boot(nr, process).catch((thrown: unknown) => {
         if (process.isDead) return
-        if (!isFault(thrown) || thrown.class === 'internal') return this.#world.fail(this.#rules.bug('a daemon did not start', thrown))
+        if (!isFault(thrown) || thrown.class === 'internal')
+          return this.#world.fail(this.#rules.bug('a daemon did not start', thrown))
         this.#kill(nr) // its service manager starts it again
         this.#at(this.#world.now + 1_000, 'start again', () => this.#start(nr))
       })
@@ -210,7 +223,8 @@ class Universe {
     const daemon = this.#daemons[nr]
     if (daemon === undefined) return
     daemon.process.isDead = true
-    for (const member of this.#sharing.members) if (member.process === daemon.process) this.#sharing.members.delete(member)
+    for (const member of this.#sharing.members)
+      if (member.process === daemon.process) this.#sharing.members.delete(member)
     this.#bootIds[nr] = daemon.store.lease.bootId
     this.#daemons[nr] = undefined
   }
@@ -221,11 +235,26 @@ class Universe {
       (level: string) =>
       (first: unknown, text?: string): void => {
         const { err }: { err?: unknown } = typeof first === 'object' && first !== null ? first : {}
-        this.#options.onLog?.(`${this.#world.now} ${process.name} ${level} ${text ?? String(first)} ${err instanceof Error ? err.message : ''}`)
-        const isFine = err === undefined ? level !== 'error' || LOGGED.has(text ?? String(first)) : isFault(err) && err.class !== 'internal'
-        if (level === 'error' && !isFine && !process.isDead) this.#world.fail(this.#rules.bug(`log: ${text ?? String(first)}`, err))
+        this.#options.onLog?.(
+          `${this.#world.now} ${process.name} ${level} ${text ?? String(first)} ${err instanceof Error ? err.message : ''}`,
+        )
+        const isFine =
+          err === undefined
+            ? level !== 'error' || LOGGED.has(text ?? String(first))
+            : isFault(err) && err.class !== 'internal'
+        if (level === 'error' && !isFine && !process.isDead)
+          this.#world.fail(this.#rules.bug(`log: ${text ?? String(first)}`, err))
       }
-    const log = { level: 'info', trace: () => {}, debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error'), fatal: write('error'), silent: () => {} }
+    const log = {
+      level: 'info',
+      trace: () => {},
+      debug: write('debug'),
+      info: write('info'),
+      warn: write('warn'),
+      error: write('error'),
+      fatal: write('error'),
+      silent: () => {},
+    }
     // The daemon uses these members of a logger and no other.
     return { ...log, child: () => log } as unknown as Logger
   }
@@ -272,14 +301,28 @@ class Universe {
 
   #runner: Runner | undefined
 
+  #isAway = false
+
   #startRunner(): void {
     if (this.#runner !== undefined) return
     this.#runnerBoots += 1
-    this.#runner = new Runner(this.#world, this.#disk, this.#world.process(`runner.${this.#runnerBoots}`), this.#options.quirks)
+    this.#runner = new Runner(
+      this.#world,
+      this.#disk,
+      this.#world.process(`runner.${this.#runnerBoots}`),
+      this.#options.quirk,
+    )
     this.#runner.listen(this.#network, RUNNER)
   }
 
+  /** All daemons die, and none is started before the calm. */
+  #leave(): void {
+    this.#isAway = true
+    for (const nr of this.#daemons.keys()) this.#kill(nr)
+  }
+
   #heal(): void {
+    this.#isAway = false
     Object.assign(this.#skies, { databaseDownUntil: 0, modelDownUntil: 0, modelHoleUntil: 0 })
     this.#skies.partitioned.clear()
     this.#skies.cutFromRunner.clear()
@@ -372,7 +415,7 @@ class Universe {
     const dice = this.#world.random('reader', name)
     const connect = (): void => {
       const daemon = this.#alive(dice.whole(0, 99))
-      const again = (): void => void this.#world.after(500, process, 'reads again', connect)
+      const again = (): void => void this.#world.after(this.#isAway ? HOURS_MS : 500, process, 'reads again', connect)
       if (daemon?.parts === undefined) return again()
       const { sessions } = daemon.parts
       const after = reader.seen.at(-1)?.seq ?? 0
@@ -409,9 +452,8 @@ class Universe {
       try {
         return await this.#once(client, label, work)
       } catch (thrown) {
-        if (isFault(thrown) && thrown.status !== 503 && thrown.category !== 'deadline_exceeded')
-          this.#rules.refused(label, thrown)
-        await new Promise((resolve) => setTimeout(resolve, 700))
+        if (isFault(thrown)) this.#rules.refused(label, thrown)
+        await new Promise((resolve) => setTimeout(resolve, this.#isAway ? HOURS_MS : 700))
       }
     }
   }
@@ -448,7 +490,8 @@ class Universe {
 
   /** Every prompt was accepted, every turn has ended, and every reader has everything; or a turn rests with a due wake-up. */
   #isAtRest(): boolean {
-    if (this.#world.now < this.#plan.calmAt || this.#promptsOpen > 0) return false
+    const { calmAt, absenceMs } = this.#plan
+    if (this.#world.now < calmAt + absenceMs || this.#promptsOpen > 0) return false
     if (this.#world.steps % 64 !== 0) return false
     return this.#rules.isOver(this.#readers)
   }

@@ -2,8 +2,17 @@
 import * as real from 'node:crypto'
 import { hasWorld, here } from '../host/time.ts'
 
-export const { createHash, createHmac, hash, timingSafeEqual, createPublicKey, createPrivateKey, sign, verify, constants } =
-  real
+export const {
+  createHash,
+  createHmac,
+  hash,
+  timingSafeEqual,
+  createPublicKey,
+  createPrivateKey,
+  sign,
+  verify,
+  constants,
+} = real
 
 const dice = (): number => (hasWorld() ? here().dice.next() : Math.random())
 

@@ -1,8 +1,10 @@
 /** Files whose answers come in a fixed order: the work is done at once, and its promise is settled already. */
 import * as fs from 'node:fs'
 
-const at = <A extends readonly unknown[], R>(work: (...args: A) => R) =>
-  async (...args: A): Promise<R> => work(...args)
+const at =
+  <A extends readonly unknown[], R>(work: (...args: A) => R) =>
+  async (...args: A): Promise<R> =>
+    work(...args)
 
 export const readFile = at(fs.readFileSync)
 export const writeFile = at(fs.writeFileSync)

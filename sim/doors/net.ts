@@ -42,4 +42,15 @@ class Probe extends EventEmitter {
   }
 }
 
-export default { BlockList, isIP, isIPv4, isIPv6, SocketAddress, createServer, createConnection, Socket, Server, connect }
+export default {
+  BlockList,
+  isIP,
+  isIPv4,
+  isIPv6,
+  SocketAddress,
+  createServer,
+  createConnection,
+  Socket,
+  Server,
+  connect,
+}

@@ -4,7 +4,12 @@ function sleep<T>(ms?: number, value?: T, { signal }: { readonly signal?: AbortS
   return new Promise((resolve, reject) => {
     const abort = (): void => {
       clearTimeout(timer)
-      reject(Object.assign(new Error('The operation was aborted', { cause: signal?.reason }), { name: 'AbortError', code: 'ABORT_ERR' }))
+      reject(
+        Object.assign(new Error('The operation was aborted', { cause: signal?.reason }), {
+          name: 'AbortError',
+          code: 'ABORT_ERR',
+        }),
+      )
     }
     const timer = setTimeout(() => {
       signal?.removeEventListener('abort', abort)

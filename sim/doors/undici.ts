@@ -97,7 +97,8 @@ export class Agent {
   }
 
   async destroy(): Promise<void> {
-    for (const dispatch of this.#open) dispatch.abort(new TransportError('UND_ERR_DESTROYED', 'The client is destroyed'))
+    for (const dispatch of this.#open)
+      dispatch.abort(new TransportError('UND_ERR_DESTROYED', 'The client is destroyed'))
   }
 }
 
@@ -129,8 +130,7 @@ class Body extends Readable {
 
   async text(): Promise<string> {
     const chunks: Buffer[] = []
-    const all: AsyncIterable<Buffer> = this
-    for await (const chunk of all) chunks.push(chunk)
+    for await (const chunk of this as AsyncIterable<Buffer>) chunks.push(chunk)
     return Buffer.concat(chunks).toString('utf8')
   }
 
@@ -191,18 +191,21 @@ class Dispatch implements Controller {
     }
     this.#leave = theNetwork().request(String(origin), sent, {
       connected: () => this.#limit(headersTimeout, 'UND_ERR_HEADERS_TIMEOUT', 'Headers Timeout Error'),
-      head: (status, received) => this.#deliver(() => {
-        this.#limitBody()
-        this.#handler.onResponseStart?.(this, status, received, '')
-      }),
-      data: (chunk) => this.#deliver(() => {
-        this.#limitBody()
-        this.#handler.onResponseData?.(this, chunk)
-      }),
-      end: () => this.#deliver(() => {
-        this.#finish()
-        this.#handler.onResponseEnd?.(this, {})
-      }),
+      head: (status, received) =>
+        this.#deliver(() => {
+          this.#limitBody()
+          this.#handler.onResponseStart?.(this, status, received, '')
+        }),
+      data: (chunk) =>
+        this.#deliver(() => {
+          this.#limitBody()
+          this.#handler.onResponseData?.(this, chunk)
+        }),
+      end: () =>
+        this.#deliver(() => {
+          this.#finish()
+          this.#handler.onResponseEnd?.(this, {})
+        }),
       broken: (code, message) => this.#deliver(() => this.#fail(new TransportError(code, message))),
     })
   }

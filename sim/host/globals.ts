@@ -102,10 +102,7 @@ function clear(timer: unknown): void {
 
 function timeoutSignal(ms: number): AbortSignal {
   const controller = new AbortController()
-  setTimeout(
-    () => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')),
-    ms,
-  )
+  setTimeout(() => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')), ms)
   return controller.signal
 }
 

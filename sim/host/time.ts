@@ -49,7 +49,7 @@ export class World {
   #nr = 0
   #steps = 0
   #hash = 0
-  #failure: unknown
+  #failure: Error | undefined
   /** Called for every happening. */
   onStep: ((step: Step) => void) | undefined
 
@@ -96,7 +96,7 @@ export class World {
   }
 
   /** A bug, or a broken rule: the universe ends here. */
-  fail(failure: unknown): void {
+  fail(failure: Error): void {
     this.#failure ??= failure
   }
 

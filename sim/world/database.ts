@@ -12,13 +12,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '../../packages/faults/src/index.ts'
 import { SqliteJournal } from '../../packages/daemon/src/store/sqlite-journal.ts'
 import { openDatabase } from '../../packages/daemon/src/store/sqlite-open.ts'
-import type {
-  CommandRow,
-  DaemonFacts,
-  DaemonRow,
-  Inbox,
-  NewCommand,
-} from '../../packages/daemon/src/store/sharing.ts'
+import type { CommandRow, DaemonFacts, DaemonRow, Inbox, NewCommand } from '../../packages/daemon/src/store/sharing.ts'
 import type {
   Append,
   KeyRow,
@@ -111,7 +105,8 @@ export class Database {
       const isDeleted = this.journal.deleteSession(id, { ifIdle })
       if (isDeleted) {
         this.#heads.delete(id)
-        for (const [commandId, command] of this.#commands) if (command.sessionId === id) this.#commands.delete(commandId)
+        for (const [commandId, command] of this.#commands)
+          if (command.sessionId === id) this.#commands.delete(commandId)
         for (const { deleted } of this.observers) deleted?.(id)
       }
       return isDeleted
@@ -177,7 +172,9 @@ export class Database {
   }
 
   /** When a session without an owner is due. For rules, not for daemons. */
-  dueAt(id: string): { readonly owner: string | null; readonly wakeAt: number; readonly waitFor: string | null } | undefined {
+  dueAt(
+    id: string,
+  ): { readonly owner: string | null; readonly wakeAt: number; readonly waitFor: string | null } | undefined {
     return this.#heads.get(id)
   }
 
@@ -219,7 +216,8 @@ export class Database {
     const { id, sessionId, key } = command
     const same = [...this.#commands.values()].find(
       (known) =>
-        known.id === id || (key !== undefined && known.sessionId === sessionId && known.key === key && known.isFreed !== true),
+        known.id === id ||
+        (key !== undefined && known.sessionId === sessionId && known.key === key && known.isFreed !== true),
     )
     if (same !== undefined) return same
     const head = this.#heads.get(sessionId)

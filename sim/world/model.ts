@@ -3,7 +3,7 @@
  * answer calls that turn's next command, in other words each time. So after any fault, the rules know what must have happened.
  */
 import type { PlannedTurn } from '../plan.ts'
-import { Random } from '../host/random.ts'
+import type { Random } from '../host/random.ts'
 import type { Process, World } from '../host/time.ts'
 import type { Answering, Exchange, Server } from './network.ts'
 
@@ -80,7 +80,7 @@ export const promptOf = (key: string): string => `Do the work of <${key}>.`
 
 /** The command of a call. */
 export const commandOf = (turn: PlannedTurn, step: number, call: number): string => {
-  const { lines = 0, ms = 0, code = 0 } = turn.steps[step] ?? {}
+  const { lines, ms, code } = turn.steps[step] ?? { lines: 0, ms: 0, code: 0 }
   return `work ${turn.key}.${step + 1}.${call + 1} lines=${lines} ms=${ms} code=${code}`
 }
 

@@ -66,6 +66,8 @@ export class Network {
   readonly #weather: Weather
   readonly #servers = new Map<string, Server>()
   readonly #numbers = new Map<string, number>()
+  /** When the last request left each process for each origin, by `process>origin`. */
+  readonly lastSentAt = new Map<string, number>()
 
   constructor(world: World, weather: Weather) {
     this.#world = world
@@ -96,8 +98,16 @@ export class Network {
     const channel = `${from.name}>${origin}`
     const nr = (this.#numbers.get(channel) ?? 0) + 1
     this.#numbers.set(channel, nr)
+    this.lastSentAt.set(channel, this.#world.now)
     const label = `${sent.method} ${sent.path.split('?')[0]}`
-    return new Connection(this.#world, this.#weather, this.#servers, { origin, exchange, channel, nr, label, to }).open()
+    return new Connection(this.#world, this.#weather, this.#servers, {
+      origin,
+      exchange,
+      channel,
+      nr,
+      label,
+      to,
+    }).open()
   }
 }
 
@@ -195,9 +205,14 @@ class Connection implements Answering {
   #toClient(what: string, run: () => void): void {
     this.#pieces += 1
     this.#lastAt = Math.max(this.#lastAt, this.#world.now + this.#delay())
-    this.#world.after(this.#lastAt - this.#world.now, this.#given.exchange.from, `${this.#given.label}: ${what}`, () => {
-      if (!this.#isOver) run()
-    })
+    this.#world.after(
+      this.#lastAt - this.#world.now,
+      this.#given.exchange.from,
+      `${this.#given.label}: ${what}`,
+      () => {
+        if (!this.#isOver) run()
+      },
+    )
   }
 
   #delay(): number {

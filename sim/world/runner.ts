@@ -55,12 +55,8 @@ export class RunnerDisk {
   }
 }
 
-export type RunnerQuirks = {
-  /** Mutants of the runner, to see that the rules bite. */
-  readonly startsTwice?: boolean
-  readonly ignoresEpochs?: boolean
-  readonly ignoresBurns?: boolean
-}
+/** What a broken runner would do, to see that the rules find it. */
+export type Quirk = 'starts a known id again' | 'forgets ids after a week' | 'ignores epochs' | 'ignores burned ids'
 
 const RECORD_MS = 7 * 24 * 3_600_000
 
@@ -69,13 +65,13 @@ export class Runner implements Server {
   readonly disk: RunnerDisk
   readonly #world: World
   readonly #bootId: string
-  readonly #quirks: RunnerQuirks
+  readonly #quirk: Quirk | undefined
 
-  constructor(world: World, disk: RunnerDisk, process: Process, quirks: RunnerQuirks = {}) {
+  constructor(world: World, disk: RunnerDisk, process: Process, quirk?: Quirk) {
     this.#world = world
     this.disk = disk
     this.process = process
-    this.#quirks = quirks
+    this.#quirk = quirk
     this.#bootId = `boot-${process.name}`
   }
 
@@ -95,7 +91,8 @@ export class Runner implements Server {
   /** The machine restarts: what ran is lost. */
   static machineRestarted(world: World, disk: RunnerDisk): void {
     for (const box of disk.boxes.values())
-      for (const exec of box.execs.values()) if (exec.exit === null) finish(world, exec, { cause: 'runner_lost', started: null })
+      for (const exec of box.execs.values())
+        if (exec.exit === null) finish(world, exec, { cause: 'runner_lost', started: null })
   }
 
   // ---- details, in the order they are used above ----
@@ -104,13 +101,15 @@ export class Runner implements Server {
     const url = new URL(exchange.path, 'http://runner')
     const parts = url.pathname.split('/').filter((part) => part !== '')
     const { method } = exchange
-    if (parts[1] === 'health') return json(answer, 200, { status: 'ok', runnerId: this.disk.runnerId, bootId: this.#bootId, version: '0' })
+    if (parts[1] === 'health')
+      return json(answer, 200, { status: 'ok', runnerId: this.disk.runnerId, bootId: this.#bootId, version: '0' })
     const expected = exchange.headers['x-breakfall-runner']
     if (expected !== undefined && expected !== this.disk.runnerId)
       throw new Fault('runner_identity_mismatch', { errorRaw: `this is ${this.disk.runnerId}` })
     if (parts[1] === 'config') return json(answer, 200, { isolation: { level: 'bwrap' } })
     const [, , , id = '', what = '', execId = '', verb = ''] = parts
-    if (parts.length === 3 && method === 'GET') return json(answer, 200, { boxes: [...this.disk.boxes.values()].map((box) => this.#boxView(box)) })
+    if (parts.length === 3 && method === 'GET')
+      return json(answer, 200, { boxes: [...this.disk.boxes.values()].map((box) => this.#boxView(box)) })
     if (parts.length === 3 && method === 'POST') return this.#createBox(exchange, answer)
     if (id === 'check') return json(answer, 200, this.#boxView(this.#design('check', bodyOf(exchange))))
     if (what === '' && method === 'GET') return json(answer, 200, this.#boxView(this.#box(id)))
@@ -120,14 +119,15 @@ export class Runner implements Server {
     if (what === 'processes') return json(answer, 200, { processes: this.#box(id) && [] })
     if (what === 'checkpoints') return this.#checkpoints(exchange, answer, id)
     if (what === 'exec') return this.#startExec(exchange, answer, id)
-    if (what === 'execs' && execId === '') return json(answer, 200, { execs: [...this.#box(id).execs.values()].map((exec) => this.#view(id, exec)) })
+    if (what === 'execs' && execId === '')
+      return json(answer, 200, { execs: [...this.#box(id).execs.values()].map((exec) => this.#view(id, exec)) })
     if (what === 'execs') return this.#exec(exchange, answer, { id, execId, verb, url })
     throw new Fault('not_found', { facts: { name: `${method} ${url.pathname}` } })
   }
 
   #createBox(exchange: Exchange, answer: Answering): void {
     const create = bodyOf(exchange)
-    const id = String(create['id'])
+    const id = textIn(create, 'id')
     this.#admit(id, exchange)
     if (this.disk.boxes.has(id)) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
     const box = this.#design(id, create)
@@ -169,7 +169,8 @@ export class Runner implements Server {
 
   #refuseBusy({ path }: Exchange, box: Box): void {
     const isBusy = [...box.execs.values()].some(({ exit }) => exit === null)
-    if (isBusy && path.includes('ifIdle=1')) throw new Fault('box_invalid_state', { boxId: box.id, errorRaw: 'an exec is running' })
+    if (isBusy && path.includes('ifIdle=1'))
+      throw new Fault('box_invalid_state', { boxId: box.id, errorRaw: 'an exec is running' })
   }
 
   #checkpoints({ method }: Exchange, answer: Answering, id: string): void {
@@ -182,15 +183,16 @@ export class Runner implements Server {
     const box = this.#box(id)
     this.#admit(id, exchange)
     const request = bodyOf(exchange)
-    const execId = String(request['execId'])
+    const execId = textIn(request, 'execId')
     const hash = JSON.stringify(request)
     const known = this.#known(box, execId)
-    if (known !== undefined && !(this.#quirks.startsTwice === true && !known.isBurned)) {
-      if (!known.isBurned && known.hash !== hash && known.hash !== '') throw new Fault('exec_conflict', { facts: { name: execId }, boxId: id, execId })
+    if (known !== undefined && !(this.#quirk === 'starts a known id again' && !known.isBurned)) {
+      if (!known.isBurned && known.hash !== hash && known.hash !== '')
+        throw new Fault('exec_conflict', { facts: { name: execId }, boxId: id, execId })
       return json(answer, 200, this.#view(id, known))
     }
     if (box.state === 'stopped') throw new Fault('box_stopped', { boxId: id })
-    const exec = this.#run(box, execId, String(request['shell'] ?? ''), hash, epochOf(exchange))
+    const exec = this.#run(box, execId, textIn(request, 'shell'), hash, epochOf(exchange))
     json(answer, 201, this.#view(id, exec))
   }
 
@@ -199,8 +201,9 @@ export class Runner implements Server {
     const exec = box.execs.get(execId)
     if (exec !== undefined && exec.endedAt !== null && this.#now() - exec.endedAt > RECORD_MS) box.execs.delete(execId)
     if (box.execs.has(execId)) return box.execs.get(execId)
-    const isBurned = this.disk.burned.has(`${box.id}/${execId}`) && this.#quirks.ignoresBurns !== true
-    if (!isBurned && !this.disk.reserved.has(`${box.id}/${execId}`)) return undefined
+    const isBurned = this.disk.burned.has(`${box.id}/${execId}`) && this.#quirk !== 'ignores burned ids'
+    const isReserved = this.disk.reserved.has(`${box.id}/${execId}`) && this.#quirk !== 'forgets ids after a week'
+    if (!isBurned && !isReserved) return undefined
     const lost = newExec(execId, '', '', this.#now())
     lost.isBurned = isBurned
     lost.events.pop()
@@ -237,7 +240,7 @@ export class Runner implements Server {
     if (verb === 'kill') return this.#kill(exchange, answer, id, execId, url.searchParams.get('burn') === '1')
     const exec = this.#known(this.#box(id), execId)
     if (exec === undefined) throw new Fault('exec_not_found', { facts: { name: execId }, boxId: id, execId })
-    if (verb === 'events') return this.#events(exchange, answer, exec, Number(url.searchParams.get('after') ?? 0))
+    if (verb === 'events') return this.#events(answer, exec, Number(url.searchParams.get('after') ?? 0))
     if (verb === 'wait' && exec.exit === null) {
       const waitMs = Number(url.searchParams.get('timeoutMs') ?? 60_000)
       const isAt = this.#world.now + waitMs
@@ -272,7 +275,7 @@ export class Runner implements Server {
     })
   }
 
-  #events(exchange: Exchange, answer: Answering, exec: Exec, after: number): void {
+  #events(answer: Answering, exec: Exec, after: number): void {
     answer.head(200, { 'content-type': 'text/event-stream' })
     let at = after
     const send = (): void => {
@@ -296,9 +299,14 @@ export class Runner implements Server {
     const epoch = epochOf(exchange)
     if (epoch === undefined) return
     const seen = this.disk.epochs.get(boxId) ?? 0
-    if (epoch < seen && this.#quirks.ignoresEpochs === true) return
+    if (epoch < seen && this.#quirk === 'ignores epochs') return
     if (epoch < seen)
-      throw new Fault('lease_lost', { boundary: 'box', boxId, epochSeen: seen, errorRaw: `epoch ${epoch} is lower than ${seen}` })
+      throw new Fault('lease_lost', {
+        boundary: 'box',
+        boxId,
+        epochSeen: seen,
+        errorRaw: `epoch ${epoch} is lower than ${seen}`,
+      })
     this.disk.epochs.set(boxId, epoch)
   }
 
@@ -345,9 +353,15 @@ export class Runner implements Server {
 }
 
 /** What a command of the workload does. */
-export function workIn(command: string): { readonly name: string; readonly lines: number; readonly ms: number; readonly code: number } {
+export function workIn(command: string): {
+  readonly name: string
+  readonly lines: number
+  readonly ms: number
+  readonly code: number
+} {
   const [, name = ''] = command.split(' ')
-  const number = (key: string, otherwise: number): number => Number(new RegExp(`\\b${key}=(\\d+)`).exec(command)?.[1] ?? otherwise)
+  const number = (key: string, otherwise: number): number =>
+    Number(new RegExp(`\\b${key}=(\\d+)`).exec(command)?.[1] ?? otherwise)
   return { name, lines: number('lines', 1), ms: number('ms', 10), code: number('code', 0) }
 }
 
@@ -362,6 +376,11 @@ const epochOf = ({ headers }: Exchange): number | undefined => {
 
 function bodyOf({ body }: Exchange): Readonly<Record<string, unknown>> {
   return JSON.parse(body === '' ? '{}' : body)
+}
+
+function textIn(body: Readonly<Record<string, unknown>>, field: string): string {
+  const { [field]: text } = body
+  return typeof text === 'string' ? text : ''
 }
 
 function json(answer: Answering, status: number, value: unknown): void {
@@ -397,7 +416,11 @@ function print(exec: Exec, text: string): void {
   for (const heard of exec.listeners) heard()
 }
 
-function finish(world: World, exec: Exec, how: { cause: string; code?: number; signal?: string; started?: boolean | null }): void {
+function finish(
+  world: World,
+  exec: Exec,
+  how: { cause: string; code?: number; signal?: string; started?: boolean | null },
+): void {
   if (exec.exit !== null) return
   const now = START + world.now
   const exit = {
@@ -416,5 +439,5 @@ function finish(world: World, exec: Exec, how: { cause: string; code?: number; s
   exec.events.push({ seq: exec.events.length + 1, type: 'exit', ...exit })
   exec.exit = exit
   exec.endedAt = now
-  for (const heard of [...exec.listeners]) heard()
+  for (const heard of exec.listeners) heard()
 }

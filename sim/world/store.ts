@@ -42,16 +42,15 @@ export class Sharing {
   ask<T>(process: Process, label: string, work: () => T, isAppend = false): Promise<T> {
     const first = this.#once(process, label, work)
     if (!isAppend) return limited(first)
-    const again = async (): Promise<T> => {
-      for (let answer = first; ; answer = this.#once(process, label, work)) {
-        const settled = await limited(answer).catch((error: unknown) => {
-          if (isFault(error) && error.category === 'journal_unreachable' && error.errorRaw === NO_ANSWER) return LOST
-          throw error
-        })
-        if (settled !== LOST) return settled
+    const insist = async (answer: Promise<T>): Promise<T> => {
+      try {
+        return await limited(answer)
+      } catch (error) {
+        if (!isFault(error) || error.errorRaw !== NO_ANSWER) throw error
+        return insist(this.#once(process, label, work))
       }
     }
-    return again()
+    return insist(first)
   }
 
   broadcast(from: SharedHints, hint: Hint): void {
@@ -122,7 +121,6 @@ const LEASE_MS = 15_000
 const YEARS_MS = 1e12
 const ANSWER_MS = 5_000
 const NO_ANSWER = 'the database did not answer'
-const LOST = Symbol('lost')
 
 function limited<T>(answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -151,14 +149,18 @@ function statements(sharing: Sharing, process: Process, bootId: () => string): S
     claim: (id) => ask('claim', () => db.claim(id, mine())),
     claimWork: (query) => ask('claim work', () => db.claimWork(query, mine())),
     raiseEpoch: ({ id, epoch }, above) => ask('raise', () => db.raiseEpoch(id, epoch, above, mine())),
-    append: (append: Append) => sharing.ask(process, `append ${append.events[0]?.type ?? ''}`, () => db.append(append), true),
+    append: (append: Append) =>
+      sharing.ask(process, `append ${append.events[0]?.type ?? ''}`, () => db.append(append), true),
     waits: () => ask('waits', () => db.waits()),
     wake: (waitFor, limit) => ask('wake', () => db.wake(waitFor, limit)),
     read: (id, after, limit, charsMax) => ask('read', () => db.read(id, after, limit, charsMax)),
     getTurn: (turnId) => ask('turn', () => journal.getTurn(turnId)),
     listTurns: (id, page) => ask('turns', () => journal.listTurns(id, page)),
     getKey: (scope, key) => ask('key', () => journal.getKey(scope, key)),
-    heads: (ids) => ask('heads', () => journal.heads(ids).map((head) => ({ ...head, owner: db.getSession(head.sessionId)?.owner ?? null }))),
+    heads: (ids) =>
+      ask('heads', () =>
+        journal.heads(ids).map((head) => ({ ...head, owner: db.getSession(head.sessionId)?.owner ?? null })),
+      ),
     faultGroups: (selection) => ask('faults', () => journal.faults.groups(selection)),
     faultOccurrences: (selection) => ask('fault', () => journal.faults.occurrences(selection)),
     quarantine: (id, report) => ask('quarantine', () => db.quarantine(id, report)),
@@ -240,10 +242,7 @@ class SharedLease implements Lease {
     this.name = name
     this.#renewed = this.#times()
     this.#onTimeSince = this.#renewed.monotonic
-    this.#timers = [
-      setInterval(() => this.#tick(), leaseMs / 15),
-      setInterval(() => void this.#renew(), leaseMs / 3),
-    ]
+    this.#timers = [setInterval(() => this.#tick(), leaseMs / 15), setInterval(() => void this.#renew(), leaseMs / 3)]
     void this.#register()
   }
 
