@@ -45,13 +45,18 @@ export type Outcome = {
 
 export async function runUniverse(plan: Plan, options: UniverseOptions = {}): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-sim-'))
+  const before = resources()
   const universe = new Universe(plan, folder, options)
+  let outcome: Outcome
   try {
-    return await universe.live()
+    outcome = await universe.live()
   } finally {
     universe.end()
     rmSync(folder, { recursive: true, force: true })
   }
+  const left = resources().filter((name) => !before.includes(name))
+  if (left.length === 0 || outcome.broken !== undefined) return outcome
+  return { ...outcome, broken: new BrokenRule('U22 a universe leaves nothing behind', left.join(', ')) }
 }
 
 // ---- details ----
@@ -65,6 +70,9 @@ type Daemon = {
   /** Undefined while it starts. */
   parts: Parts | undefined
 }
+
+/** What Node waits for; immediates are the loop's own. */
+const resources = (): readonly string[] => process.getActiveResourcesInfo().filter((name) => name !== 'Immediate')
 
 /** Longer than any park, approval or backoff of a plan. */
 const HOURS_MS = 6 * 3_600_000
@@ -96,7 +104,7 @@ class Universe {
     this.#plan = plan
     this.#folder = folder
     this.#options = options
-    this.#world = new World(plan.seed)
+    this.#world = new World(plan.seed, folder)
     this.#world.onStep = options.onStep
     setWorld(this.#world)
     this.#skies = new Skies(this.#world, plan)

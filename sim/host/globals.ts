@@ -35,6 +35,22 @@ export function refused(name: string): (...args: readonly unknown[]) => never {
   }
 }
 
+/** A call that writes a file: fine below the universe's folder, and otherwise a leak. Reading is fine anywhere. */
+export function ownFile(name: string, real: (...args: unknown[]) => unknown): (...args: unknown[]) => unknown {
+  return (...args) => {
+    const [path, second] = args
+    const isReading = name.startsWith('open') && (second === undefined || second === 'r')
+    const paths = name.startsWith('rename')
+      ? [path, second]
+      : name.startsWith('cp') || name.startsWith('copy')
+        ? [second]
+        : [path]
+    const isOwn = (one: unknown): boolean => typeof one !== 'string' || one.startsWith(theWorld().folder)
+    if (hasWorld() && !isReading && !paths.every(isOwn)) refused(`fs ${name} ${paths.join(' ')}`)()
+    return real(...args)
+  }
+}
+
 // ---- details ----
 
 const TIMER_MS_MAX = 2 ** 31 - 1

@@ -22,6 +22,10 @@ const CLOSED: ReadonlySet<string> = new Set([
   'node:worker_threads',
 ])
 
+/** Files are real, because reading them is synchronous; they are written only below the universe's own folder. */
+const FILES = 'node:fs'
+
+const SOURCES = /^file:\/\/.*\/packages\/[^/]+\/src\//
 const PACKAGES = new URL('../../packages/', import.meta.url).href
 
 type Mutant = { readonly url: string; readonly from: string; readonly to: string }
@@ -31,17 +35,17 @@ const MUTANT = mutantIn(process.env['SIM_MUTANT'])
 
 registerHooks({
   resolve(specifier, context, next) {
-    if (context.parentURL?.startsWith(PACKAGES) !== true) return next(specifier, context)
+    if (!SOURCES.test(context.parentURL ?? '')) return next(specifier, context)
     const door = DOORS[specifier]
     if (door !== undefined)
       return { url: new URL(door, import.meta.url).href, format: 'module-typescript', shortCircuit: true }
-    if (CLOSED.has(specifier)) return { url: `closed:${specifier}`, format: 'module', shortCircuit: true }
-    return next(specifier, context)
+    const isGuarded = CLOSED.has(specifier) || specifier === FILES
+    return isGuarded ? { url: `guarded:${specifier}`, format: 'module', shortCircuit: true } : next(specifier, context)
   },
   load(url, context, next) {
     if (url === MUTANT?.url) return mutated(next(url, context), MUTANT)
-    if (!url.startsWith('closed:')) return next(url, context)
-    return { format: 'module', source: closedModule(url.slice('closed:'.length)), shortCircuit: true }
+    if (!url.startsWith('guarded:')) return next(url, context)
+    return { format: 'module', source: guardedModule(url.slice('guarded:'.length)), shortCircuit: true }
   },
 })
 
@@ -61,19 +65,20 @@ function mutated<T extends { readonly source?: unknown }>(loaded: T, { url, from
   return { ...loaded, source: source.replace(from, () => to) }
 }
 
-/** The same names as the real module's: functions and classes refuse, constants are themselves. */
-function closedModule(specifier: string): string {
+/** The same names as the real module's: what leads out refuses, the rest is itself. */
+function guardedModule(specifier: string): string {
   const real: object = process.getBuiltinModule(specifier) ?? {}
-  const globals = JSON.stringify(new URL('./globals.ts', import.meta.url).href)
-  const lines = Object.entries(real).map(([name, value]) =>
-    typeof value === 'function'
-      ? `export const ${name} = refused(${JSON.stringify(`${specifier} ${name}`)})`
-      : `export const ${name} = real[${JSON.stringify(name)}]`,
-  )
+  const guards = JSON.stringify(new URL('./globals.ts', import.meta.url).href)
+  const lines = Object.entries(real).map(([name, value]) => {
+    const it = `real[${JSON.stringify(name)}]`
+    if (specifier === FILES)
+      return `export const ${name} = ${/^(?:write|append|mkdir|rm|rename|unlink|open|copyFile|cp)/.test(name) ? `ownFile(${JSON.stringify(name)}, ${it})` : it}`
+    return `export const ${name} = ${typeof value === 'function' ? `refused(${JSON.stringify(`${specifier} ${name}`)})` : it}`
+  })
   return [
-    `import { refused } from ${globals}`,
+    `import { ownFile, refused } from ${guards}`,
     `const real = process.getBuiltinModule(${JSON.stringify(specifier)})`,
-    ...lines.filter((line) => !/ const (default|constructor) /.test(line)),
+    ...lines.filter((line) => !/ const (?:default|constructor) /.test(line)),
     'export default real',
   ].join('\n')
 }

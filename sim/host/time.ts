@@ -38,12 +38,14 @@ export type Scheduled = { cancel(): void }
 
 export type Step = { readonly nr: number; readonly at: number; readonly process: string; readonly label: string }
 
-/** When virtual time starts: 2026-01-01. */
-export const START = Date.UTC(2026, 0, 1)
+/** When virtual time starts. */
+export const START = Date.UTC(2027, 0, 1)
 
 export class World {
   readonly seed: string | number
   readonly outside: Process
+  /** The only place where files may be written. */
+  readonly folder: string
   readonly #heap = new Heap<Event>()
   #now = 0
   #nr = 0
@@ -53,8 +55,9 @@ export class World {
   /** Called for every happening. */
   onStep: ((step: Step) => void) | undefined
 
-  constructor(seed: string | number) {
+  constructor(seed: string | number, folder: string) {
     this.seed = seed
+    this.folder = folder
     this.outside = this.process('world')
   }
 
