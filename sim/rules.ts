@@ -86,17 +86,26 @@ export class Rules {
    * U14: a turn that a person resumes continues at once: within a second its journal grows, or its daemon asks the model or the runner.
    * Excuse: the daemon dies, freezes or cannot reach its database, or a command is still running.
    */
-  resumed(sessionId: string, turnId: string): void {
+  resuming(sessionId: string, turnId: string): { answered(): void } {
+    const { world } = this.#parts
+    const [from, before] = [world.now, this.#eventsOf(turnId)]
+    return { answered: () => this.#resumed(sessionId, turnId, { from, before }) }
+  }
+
+  #resumed(
+    sessionId: string,
+    turnId: string,
+    { from, before }: { readonly from: number; readonly before: number },
+  ): void {
     const { world, plan } = this.#parts
     const at = world.now
     const isExcused = plan.faults.some(
-      ({ kind, at: from, ms }) => STANDS_STILL.has(kind) && from < at + 2_000 && from + ms > at - 2_000,
+      ({ kind, at: begins, ms }) => STANDS_STILL.has(kind) && begins < at + 2_000 && begins + ms > at - 2_000,
     )
     if (isExcused || plan.isShared) return
-    const before = this.#lastEvents(turnId)
     world.after(1_000, world.outside, 'continues?', () => {
-      const hasSent = [...this.#parts.network.lastSentAt.values()].some((sentAt) => sentAt >= at)
-      if (hasSent || this.#lastEvents(turnId) > before || this.#turns.get(turnId)?.end !== null) return
+      const hasSent = [...this.#parts.network.lastSentAt.values()].some((sentAt) => sentAt >= from)
+      if (hasSent || this.#eventsOf(turnId) > before || this.#turns.get(turnId)?.end !== null) return
       this.#broken(
         'U14 a resumed turn continues',
         `${turnId} of ${sessionId} was resumed at ${at} and did nothing for a second`,
@@ -105,7 +114,7 @@ export class Rules {
   }
 
   /** How many events a turn has, not counting that it was resumed. */
-  #lastEvents(turnId: string): number {
+  #eventsOf(turnId: string): number {
     let count = 0
     for (const events of this.#events.values())
       for (const event of events) if (event.turnId === turnId && event.type !== 'resumed') count += 1

@@ -405,9 +405,10 @@ class Universe {
           const session = await this.#once(client, 'get', ({ sessions }) => sessions.get(sessionId))
           const { turnId } = session
           if (turnId === null || session.state !== 'parked') return
+          const resuming = this.#rules.resuming(sessionId, turnId)
           await this.#once(client, 'resume', ({ sessions }) => sessions.resume(turnId))
           this.#rules.reach('resumed')
-          this.#rules.resumed(sessionId, turnId)
+          resuming.answered()
         } catch {
           // Refused, or lost on the way: the person does not insist.
         }
@@ -425,6 +426,7 @@ class Universe {
       const daemon = this.#alive(dice.whole(0, 99))
       const again = (): void => void this.#world.after(this.#isAway ? HOURS_MS : 500, process, 'reads again', connect)
       if (daemon?.parts === undefined) return again()
+      let isOver = false
       const { sessions } = daemon.parts
       const after = reader.seen.at(-1)?.seq ?? 0
       this.#world.after(2, daemon.process, 'reads', () => {
@@ -440,12 +442,14 @@ class Universe {
           } catch {
             // Refused now: the reader tries again elsewhere.
           }
+          isOver = true
           again()
         })()
       })
       // A daemon that dies or freezes says nothing: the reader notices by the silence.
       const watched = daemon.process
       const look = (): void => {
+        if (isOver) return
         if (watched.isDead) again()
         else this.#world.after(1_000, process, 'still reads', look)
       }

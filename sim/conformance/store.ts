@@ -7,6 +7,7 @@ import { type Adapter, storeSuite } from '../../packages/daemon/test/conformance
 import type { Store } from '../../packages/daemon/src/store/store.ts'
 import { setWorld, START, World } from '../host/time.ts'
 import { Database } from '../world/database.ts'
+import { driven } from './driven.ts'
 import { embeddedStore, Sharing, sharedStore } from '../world/store.ts'
 
 const adapter = (name: string, open: (sharing: Sharing, boot: number) => Store): Adapter => ({
@@ -64,18 +65,4 @@ function drivenStore(world: World, store: Store): Store {
       }
     },
   })
-}
-
-let running: Promise<unknown> = Promise.resolve()
-
-/** Lets virtual time pass until the promise is settled. */
-async function driven<T>(world: World, promise: Promise<T>): Promise<T> {
-  let isSettled = false
-  const settled = promise.finally(() => {
-    isSettled = true
-  })
-  settled.catch(() => undefined) // the caller hears of it
-  running = running.then(() => world.run(() => isSettled, Number.POSITIVE_INFINITY))
-  await running
-  return settled
 }

@@ -1,0 +1,96 @@
+/** The universe itself: its parts are no kinder than the real ones, it is the same again for the same seed, and nothing leaks out. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { LIMIT } from '../../test/kit/wait.ts'
+
+const SIM = fileURLToPath(new URL('..', import.meta.url))
+/** New seeds in each run; with a number in this variable, for that long. */
+const SECONDS = process.env['BREAKFALL_SIM_SECONDS'] ?? '20'
+
+test('the simulated stores pass the suite that every store must pass', LIMIT, async () => {
+  const { code, output } = await run('conformance/store.ts')
+  assert.equal(code, 0, output)
+  assert.match(output, /pass 54\b/)
+})
+
+test('the simulated runner passes the suite that the real one passes', LIMIT, async () => {
+  const { code, output } = await run('conformance/runner.ts')
+  assert.equal(code, 0, output)
+  assert.match(output, /pass 7\b/)
+})
+
+test('a seed gives the same trace, alone, after others and in another process', LIMIT, async () => {
+  const hashes = async (...args: string[]): Promise<string[]> => {
+    const { output } = await run('main.ts', ['--hashes', '--no-shrink', '--failures-max', '99', ...args])
+    return output.split('\n').filter((line) => /^\d+ [0-9a-f]{8} /.test(line))
+  }
+  const [together, again, ...alone] = await Promise.all([
+    hashes('--seed', '1', '--count', '5'),
+    hashes('--seed', '1', '--count', '5'),
+    hashes('--seed', '3'),
+    hashes('--seed', '5'),
+  ])
+  assert.equal(together.length, 5)
+  assert.deepEqual(together, again)
+  assert.deepEqual(alone.flat(), [together[2], together[4]])
+})
+
+const PLANS = join(SIM, 'plans')
+for (const plan of readdirSync(PLANS))
+  test(`what broke once holds: ${plan.replace('.json', '').replaceAll('-', ' ')}`, LIMIT, async () => {
+    const { code, output } = await run('main.ts', ['--plan', join(PLANS, plan), '--trace'])
+    assert.equal(code, 0, output)
+  })
+
+test(`every rule holds in ${SECONDS} s of new universes`, LIMIT, async () => {
+  const { code, output } = await run('main.ts', ['--seconds', SECONDS])
+  assert.equal(code, 0, output)
+  process.stdout.write(output)
+})
+
+for (const [what, mutant] of [
+  [
+    'uses a socket',
+    {
+      file: 'daemon/src/turn/next.ts',
+      from: 'if (turn.takeovers >= LIMITS.restartsMax)',
+      to: "void fetch('http://127.0.0.1:1'); if (turn.takeovers >= LIMITS.restartsMax)",
+    },
+  ],
+  [
+    'writes a file outside its folder',
+    {
+      file: 'daemon/src/store/sqlite-open.ts',
+      from: "openSync(file, 'a', 0o600)",
+      to: "openSync('/tmp/breakfall-sim-leak', 'a', 0o600)",
+    },
+  ],
+] as const)
+  test(`a universe that ${what} fails and says where`, LIMIT, async () => {
+    const { code, output } = await run('main.ts', ['--seed', '2', '--no-shrink'], {
+      SIM_MUTANT: JSON.stringify(mutant),
+    })
+    assert.equal(code, 1, output)
+    assert.match(output, /real I\/O in the universe: .*\n.* at /)
+  })
+
+// ---- details ----
+
+async function run(
+  program: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  const child = spawn(process.execPath, ['--import', join(SIM, 'host/install.ts'), join(SIM, program), ...args], {
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [output, errors, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return { code: code as number | null, output: output + errors }
+}
