@@ -5,7 +5,7 @@ import { root, step } from './setup.mjs'
 
 /** Tests directly in `packages/x/test` are fast; tests in a `system` folder start processes and put load on them. */
 const UNIT = ['packages/*/test/*.test.ts', 'packages/*/test/regressions/*.test.ts', 'test/*.test.ts']
-const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*/*.test.ts']
+const SYSTEM = ['packages/*/test/system/*.test.ts', 'e2e/*/*.test.ts', 'sim/test/*.test.ts']
 
 export const checkSteps = () => [
   { name: 'format', run: () => step('oxfmt', ['--check']) },

@@ -8,9 +8,8 @@
  *   --trace         the last steps before a rule broke, and the session's journal
  *   --no-shrink     leaves a failing plan as it is
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { tmpdir } from 'node:os'
 import { parseArgs } from 'node:util'
 import { REAL } from './host/time.ts'
 import { type Plan, planOf } from './plan.ts'
@@ -37,6 +36,7 @@ const { values: given } = parseArgs({
 })
 
 const TRACE_STEPS = 60
+const FAILED = join(import.meta.dirname, 'failed')
 const secondsNow = (): number => Number(REAL.hrtime()) / 1e9
 
 const total = { universes: 0, turns: 0, faults: 0, steps: 0, failures: 0 }
@@ -108,12 +108,13 @@ async function report(plan: Plan, outcome: Outcome, trace: readonly string[]): P
   print(`  again: npm run sim -- --seed ${seed} --trace`)
   if (!given.shrink || given.plan !== undefined) return
   const small = await shrink(plan, broken, async (smaller) => (await run(smaller)).outcome.broken)
-  const file = join(tmpdir(), `breakfall-sim-${seed}.json`)
+  mkdirSync(FAILED, { recursive: true })
+  const file = join(FAILED, `${seed}.json`)
   writeFileSync(file, `${JSON.stringify(small.plan, null, 2)}\n`)
   const { plan: left } = small
   print(
     `  shrunk in ${small.tries} tries to ${left.daemons} daemons, ${left.sessions.length} sessions, ${left.faults.length} faults: ` +
-      `npm run sim -- --plan ${file} --trace`,
+      `npm run sim -- --plan sim/failed/${seed}.json --trace`,
   )
 }
 

@@ -46,12 +46,13 @@ export type Outcome = {
 export async function runUniverse(plan: Plan, options: UniverseOptions = {}): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall-sim-'))
   const before = resources()
-  const universe = new Universe(plan, folder, options)
+  let universe: Universe | undefined
   let outcome: Outcome
   try {
+    universe = new Universe(plan, folder, options)
     outcome = await universe.live()
   } finally {
-    universe.end()
+    universe?.end()
     rmSync(folder, { recursive: true, force: true })
   }
   const left = resources().filter((name) => !before.includes(name))
