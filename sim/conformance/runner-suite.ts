@@ -16,7 +16,8 @@ export type RunnerUnderTest = {
 }
 
 export function runnerSuite({ name, settled, open, command }: RunnerUnderTest): void {
-  const scenario = (what: string, run: (client: () => RunnerClient, restart: () => Promise<void>) => Promise<void>) =>
+  type Run = (client: () => RunnerClient, restart: () => Promise<void>) => Promise<void>
+  const scenario = (what: string, run: Run): void => {
     test(`${name}: ${what}`, async () => {
       const runner = await open()
       try {
@@ -25,6 +26,7 @@ export function runnerSuite({ name, settled, open, command }: RunnerUnderTest): 
         await runner.close()
       }
     })
+  }
 
   scenario('an exec starts once: the same id attaches, another body conflicts', async (client) => {
     const one = client().withEpoch(1)
