@@ -5,12 +5,18 @@ import { isFault } from '../../packages/faults/src/index.ts'
 import type { RunnerClient } from '../../packages/runner/src/client/index.ts'
 import type { ExecEvent } from '../../packages/wire/src/index.ts'
 
+type OpenRunner = {
+  readonly client: () => RunnerClient
+  readonly restart: () => Promise<void>
+  readonly close: () => Promise<void>
+}
+
 export type RunnerUnderTest = {
   readonly name: string
   /** Awaits a promise, in whatever time the runner has. */
   readonly settled: <T>(promise: Promise<T>) => Promise<T>
   /** A new runner, and how to restart its process. */
-  readonly open: () => Promise<{ client(): RunnerClient; restart(): Promise<void>; close(): Promise<void> }>
+  readonly open: () => Promise<OpenRunner>
   /** A command that prints these lines over that time and exits with the code. */
   readonly command: (name: string, lines: number, ms: number, code: number) => string
 }
