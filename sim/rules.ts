@@ -84,7 +84,7 @@ export class Rules {
 
   /**
    * U14: a turn that a person resumes continues at once: within a second its journal grows, or its daemon asks the model or the runner.
-   * Excuse: the daemon dies, freezes or cannot reach its database, or a command is still running.
+   * Excuse: the daemon dies, freezes, or cannot reach its database or its runner.
    */
   resuming(sessionId: string, turnId: string): { answered(): void } {
     const { world } = this.#parts
@@ -300,8 +300,17 @@ export class Rules {
 
 // ---- details ----
 
-/** Faults that stop a daemon or its journal. */
-const STANDS_STILL: ReadonlySet<FaultKind> = new Set(['kill', 'freeze', 'partition', 'database-down', 'skew'])
+/** Faults that stop a daemon or its journal, or cut it off from the runner: turns share a look-up that is under way. */
+const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
+  'kill',
+  'freeze',
+  'partition',
+  'database-down',
+  'skew',
+  'cut-runner',
+  'runner-kill',
+  'runner-machine',
+])
 
 const EXPECTED: ReadonlySet<string> = new Set([
   'session_busy',
