@@ -6,7 +6,7 @@
  *   --faults F      new seeds until F faults were injected
  *   --plan FILE     a plan, as a failing seed left it
  *   --trace         the last steps before a rule broke, and the session's journal
- *   --no-shrink     leaves a failing plan as it is
+ *   --no-shrink     does not shrink a failing plan
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

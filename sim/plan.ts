@@ -1,8 +1,8 @@
 /**
- * A plan says everything about a universe before it starts: who is there, what they do, and what goes wrong when. A seed only makes a
+ * A plan says everything about a universe before it starts: its daemons, its people, and what goes wrong when. A seed only makes a
  * plan; shrinking takes parts of it away.
  *
- * Swarm: the seed first picks which kinds of faults there are at all and how often, so that many universes have few kinds and go deep.
+ * Swarm: the seed first picks which kinds of faults there are at all and how often. Many universes have few kinds, and go deep.
  */
 import { Random } from './host/random.ts'
 

@@ -1,5 +1,5 @@
 /**
- * What must always hold, each a promise of the docs. Checked at the event that breaks it where that is possible, and otherwise at the end.
+ * What must always hold, each a promise of the docs. Checked at the event that breaks it if possible, and otherwise at the end.
  * A rule says its excuse beside it.
  */
 import { isFault } from '../packages/faults/src/index.ts'
@@ -274,14 +274,14 @@ export class Rules {
     }
   }
 
-  /** U9: the model is told of every call, and each result once. */
+  /** U9: the model reads one result for each call. */
   #asked(): void {
     for (const { messages, turn } of this.#parts.model.asked) {
       const results = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
       const calls = messages.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
       if (new Set(results).size !== results.length || calls.length !== results.length)
         this.#broken(
-          'U9 the model is told each result once',
+          'U9 the model reads one result for each call',
           `${turn}: calls ${calls.join(' ')}, results ${results.join(' ')}`,
         )
     }

@@ -26,7 +26,7 @@ export type UniverseOptions = {
   readonly onStep?: ((step: Step) => void) | undefined
   /** A runner that is broken in this way. */
   readonly quirk?: Quirk | undefined
-  /** Each event as it is committed. */
+  /** Hears each event when it is committed. */
   readonly onEvent?: ((line: string) => void) | undefined
   readonly onLog?: ((line: string) => void) | undefined
 }
@@ -141,7 +141,7 @@ class Universe {
     for (const fault of this.#plan.faults) this.#at(fault.at, `fault ${fault.kind}`, () => this.#strike(fault))
     for (const [nr, session] of this.#plan.sessions.entries()) this.#lead(nr, session)
     for (const { at, session } of this.#plan.resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
-    if (absenceMs > 0) this.#at(calmAt, 'nobody is there', () => this.#leave())
+    if (absenceMs > 0) this.#at(calmAt, 'no daemon lives', () => this.#leave())
     this.#at(calmAt + absenceMs, 'calm', () => this.#heal())
     let broken: BrokenRule | undefined
     try {
@@ -264,8 +264,8 @@ class Universe {
       fatal: write('error'),
       silent: () => {},
     }
-    // The daemon uses these members of a logger and no other.
-    return { ...log, child: () => log } as unknown as Logger
+    const all: unknown = { ...log, child: () => log } // the members of a logger that a daemon uses
+    return all as Logger
   }
 
   // ---- faults ----

@@ -8,7 +8,7 @@ import { root } from './sources.ts'
 const page = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8')
 
 /** A path in backticks, perhaps followed by the name of something in that file: `path` · `name`. */
-const NAMED = /`((?:packages|test|e2e|bench|docs|fixtures|scripts)\/[^`\s]*)`(?: · `(\w+)`)?/g
+const NAMED = /`((?:packages|test|e2e|sim|bench|docs|fixtures|scripts)\/[^`\s]*)`(?: · `(\w+)`)?/g
 
 const named = Array.from(page.matchAll(NAMED), ([, path = '', name]) => ({ path, name }))
 

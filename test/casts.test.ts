@@ -16,7 +16,13 @@ function castsIn({ path, code }: Source): readonly string[] {
 }
 
 test('no double cast and no cast to never, in code and tests', () => {
-  const files = sources('packages/*/{src,test}/**/*.{ts,tsx}', 'e2e/**/*.ts', 'bench/**/*.ts', 'test/**/*.ts')
+  const files = sources(
+    'packages/*/{src,test}/**/*.{ts,tsx}',
+    'e2e/**/*.ts',
+    'bench/**/*.ts',
+    'test/**/*.ts',
+    'sim/**/*.ts',
+  )
   const found = files.flatMap(({ path, code }) =>
     code
       .split('\n')

@@ -14,6 +14,7 @@ const files = new Map(
     'packages/*/test/**/*.ts',
     'bench/**/*.ts',
     'e2e/**/*.ts',
+    'sim/**/*.ts',
     'test/**/*.ts',
   ).map((source) => [source.path, source]),
 )

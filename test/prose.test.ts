@@ -60,7 +60,7 @@ function slipsIn(files: readonly { path: string; text: string }[]): { words: num
 const AREAS: Readonly<Record<string, readonly string[]>> = {
   'the documents': ['*.md', 'docs/**/*.md', 'packages/*/*.md', 'bench/*.md'],
   'the packages': ['packages/*/src/**/*.{ts,tsx}', 'scripts/*.mjs'],
-  'the tests and benchmarks': ['packages/*/test/**/*.ts', 'e2e/**/*.ts', 'bench/**/*.ts'],
+  'the tests and benchmarks': ['packages/*/test/**/*.ts', 'e2e/**/*.ts', 'sim/**/*.ts', 'bench/**/*.ts'],
 }
 
 for (const [area, patterns] of Object.entries(AREAS))

@@ -5,6 +5,7 @@ export const TESTS: readonly string[] = [
   'packages/*/test/**/*.test.ts',
   'packages/*/test/conformance/*.ts',
   'e2e/**/*.test.ts',
+  'sim/**/*.test.ts',
   'test/*.test.ts',
 ]
 

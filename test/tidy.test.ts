@@ -13,6 +13,7 @@ const everything = sources(
   'test/**/*.ts',
   'bench/**/*.ts',
   'e2e/**/*.ts',
+  'sim/**/*.ts',
   'scripts/*.mjs',
   'packages/*/build.mjs',
 )

@@ -1,4 +1,4 @@
-/** The simulated runner, in the suite that the real one passes. Run by `sim/simulation.test.ts`, in a process of its own. */
+/** The simulated runner, in the suite that the real one passes. `sim/test/simulation.test.ts` runs it in a separate process. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** The simulated stores, in the suite that every store must pass. Run by `sim/simulation.test.ts`, in a process of its own. */
+/** The simulated stores, in the suite that every store must pass. `sim/test/simulation.test.ts` runs it in a separate process. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -30,7 +30,7 @@ export class Random {
   }
 }
 
-/** FNV-1a over UTF-16, finished so that near seeds are far apart. */
+/** FNV-1a over UTF-16, with a finish that moves near seeds far apart. */
 export function hashOf(text: string, from = 0x811c9dc5): number {
   let hash = from
   for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)

@@ -2,7 +2,7 @@
  * Virtual time: one heap of happenings, the processes they belong to, and the loop that runs them.
  *
  * I1  One happening per callback of the real `setImmediate`: Node drains promises in between, so the code under test always comes
- *     to rest between two happenings, whatever it awaits.
+ *     to rest between two happenings.
  * I2  A timer belongs to the process that set it. Nothing of a dead process runs; what belongs to a frozen one waits.
  * I3  The same plan gives the same trace: the hash covers the time, the process and the label of every happening.
  */

@@ -4,7 +4,7 @@
  * adapter.
  *
  * I1  Only a daemon that is not dead claims, and a claim raises the epoch.
- * I2  An append is fenced by epoch and seq; one that is there already is the same append.
+ * I2  An append is fenced by epoch and seq. A repeated append changes nothing.
  * I3  A command is carried out or withdrawn, never both.
  */
 import { rmSync } from 'node:fs'
@@ -240,7 +240,7 @@ export class Database {
     return this.#commands.get(id)
   }
 
-  /** Of these sessions, or of all that a daemon owns. */
+  /** Of these sessions, or of every session that a daemon owns. */
   openCommands(which: readonly string[] | { readonly bootId: string }): readonly Inbox[] {
     const ids = 'bootId' in which ? this.held(which.bootId) : which
     return ids.flatMap((sessionId) => {

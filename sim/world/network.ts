@@ -5,7 +5,7 @@
  * I1  What happens to a message depends on the seed, its channel and its number there, and on nothing else: taking one fault out of
  *     a plan changes no other message.
  * I2  Pieces of one answer arrive in their order.
- * I3  Whatever arrives at a process that is dead is dropped, and arrives late at one that is frozen.
+ * I3  What arrives at a dead process is dropped; a frozen process gets it late.
  */
 import { here, type Process, type World } from '../host/time.ts'
 
