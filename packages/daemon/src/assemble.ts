@@ -84,7 +84,7 @@ export async function assemble(
     idleExitMs: options.runnerIdleExitMs,
     config: async () => (await config.read()).runner,
     onFound: ({ url, runnerId, token }) => {
-      secrets.set([token])
+      secrets.set('runner', [token])
       log.info({ runner: url, runnerId }, 'runner found')
       void boxRemovals.sweep(runnerId)
       void boxReleases.sweep()

@@ -82,7 +82,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokens = new TokenFile(tokenFile, { secrets, log })
   const [first] = tokens.grants
   const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
-  if (options.store !== undefined) secrets.set(passwordsIn([options.store.url, options.store.hintsUrl]))
+  if (options.store !== undefined) secrets.set('store', passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, version)
   noteEarlierFolders(stateDir, log, options.now ?? Date.now)
   const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)

@@ -5,7 +5,7 @@ import { parseTokens } from '@breakfall/wire/node'
 import type { McpServerConfig } from '@breakfall/mcp'
 import type { Logger } from 'pino'
 import type { DaemonOptions, LiveConfig } from './options.ts'
-import type { Secrets } from './secrets.ts'
+import { type Secrets, secretVariables } from './secrets.ts'
 
 export class ConfigReader {
   readonly #reload: (() => LiveConfig | Promise<LiveConfig>) | undefined
@@ -58,7 +58,7 @@ export class ConfigReader {
   }
 
   #learn(): void {
-    this.#secrets.set(secretsIn(this.#last))
+    this.#secrets.set('configuration', secretsIn(this.#last))
   }
 }
 
@@ -82,12 +82,9 @@ function secretsIn({ model, providers = {}, runner, mcp = {} }: LiveConfig): rea
 
 /** Its headers, and the variables that sound like keys. */
 function secretsOfServer({ headers = {}, env = {}, url }: McpServerConfig): readonly string[] {
-  const keys = Object.entries(env).flatMap(([name, value]) => (SECRET_NAME.test(name) ? [value] : []))
   const tokens = Object.values(headers).flatMap((value) => [value, value.replace(/^Bearer /i, '')])
-  return [...keys, ...tokens, ...(url === undefined ? [] : credentialsIn(url))]
+  return [...secretVariables(env), ...tokens, ...(url === undefined ? [] : credentialsIn(url))]
 }
-
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i
 
 /** As written, and percent-decoded. */
 function credentialsIn(address: string): readonly string[] {

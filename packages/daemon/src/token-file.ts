@@ -38,7 +38,10 @@ export class TokenFile {
 
   #read(): readonly TokenGrant[] {
     const grants = loadTokens(this.#file)
-    this.#secrets.set(grants.map(({ token }) => token))
+    this.#secrets.set(
+      'tokens',
+      grants.map(({ token }) => token),
+    )
     return grants
   }
 }

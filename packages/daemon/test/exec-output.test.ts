@@ -15,7 +15,7 @@ type Printed = Extract<ExecEvent, { type: OutputChunk['stream'] }>
 type Told = OutputChunk & ExecPosition
 
 const secrets = new Secrets()
-secrets.set([KEY])
+secrets.set('the configuration', [KEY])
 
 /** The runner's log of the chunks that a command prints. */
 function logOf(pieces: readonly (readonly [OutputChunk['stream'], Buffer])[]): readonly Printed[] {

@@ -41,8 +41,10 @@ function registryOf(row: () => RunnerRow, answer: <T>(value: T) => Promise<T>): 
   }
 }
 
-const joinedOf = (registry: RunnerRegistry, onToken: (token: string) => void = () => undefined): JoinedRunners =>
-  new JoinedRunners({ registry, hints, key: undefined, dice: () => 0, onToken })
+const joinedOf = (
+  registry: RunnerRegistry,
+  onToken: (runnerId: string, token: string) => void = () => undefined,
+): JoinedRunners => new JoinedRunners({ registry, hints, key: undefined, dice: () => 0, onToken })
 
 test('37: a runner that moved is found in the store although the hint about it is late', async (t) => {
   let row = ROW

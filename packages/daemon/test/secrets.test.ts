@@ -7,7 +7,7 @@ const KEY = 'an-unusual-key-without-a-known-shape'
 
 function knowing(...values: readonly string[]): Secrets {
   const secrets = new Secrets()
-  secrets.set(values)
+  secrets.set('the configuration', values)
   return secrets
 }
 
@@ -27,7 +27,7 @@ test('known secrets are removed by value, also if JSON has escaped them once or 
   assert.deepEqual(said({ a: { 'my-"odd"-key-1': true } }), { a: { '[redacted]': true } }, 'as a name')
   const plain = { text: 'nothing' }
   assert.equal(said(plain), plain)
-  secrets.set(['the-next-key-2'])
+  secrets.set('the configuration', ['the-next-key-2'])
   assert.equal(secrets.scrub('my-"odd"-key-1 or the-next-key-2'), '[redacted] or [redacted]', 'the one before stays')
 })
 
@@ -118,4 +118,50 @@ test('any text in any chunks is shown like the whole text', (t) => {
     assert.equal(heard(secrets, [...pieces, '.']), clean, JSON.stringify({ seed, round, pieces }))
   }
   assert.ok(found > 500 && found < 1_500, `${found} had a secret in them`)
+})
+
+test('nobody forgets a secret because others have many', () => {
+  const secrets = knowing(KEY)
+  const first = secrets.session('first')
+  first.set('box', ['the-token-of-the-first-0'])
+  const others = Array.from({ length: 1_000 }, (_, n) => {
+    const session = secrets.session(`other-${n}`)
+    session.set('box', [`the-token-of-another-${n}`])
+    secrets.set(`runner ${n}`, [`the-token-of-runner-${n}`])
+    return session
+  })
+  const text = `${KEY} the-token-of-the-first-0 the-token-of-runner-7`
+  assert.equal(first.scrub(text), '[redacted] [redacted] [redacted]')
+  assert.equal(
+    others[999]?.scrub(text),
+    '[redacted] the-token-of-the-first-0 [redacted]',
+    'only the daemon and its own',
+  )
+  const line = JSON.stringify({ msg: `${text} the-token-of-another-999` })
+  assert.deepEqual(JSON.parse(secrets.scrubLine(line)), { msg: '[redacted] [redacted] [redacted] [redacted]' })
+})
+
+test('an owner takes its secrets with it, and one that changes them keeps those before for once', () => {
+  const secrets = knowing(KEY)
+  const session = secrets.session('s')
+  session.set('key for a', ['first-key-0000'])
+  session.set('key for a', ['second-key-1111'])
+  session.set('key for a', ['second-key-1111'])
+  assert.equal(session.scrub('first-key-0000 second-key-1111'), '[redacted] [redacted]', 'it may still be quoted')
+  session.set('key for a', ['third-key-2222'])
+  assert.equal(session.scrub('first-key-0000 second-key-1111 third-key-2222'), 'first-key-0000 [redacted] [redacted]')
+  session.drop('key for a')
+  assert.equal(session.scrub(`third-key-2222 ${KEY}`), 'third-key-2222 [redacted]')
+  secrets.set('the configuration', [])
+  secrets.drop('the configuration')
+  assert.equal(session.scrub(KEY), KEY)
+})
+
+test('a session that is loaded again has its secrets, and a name that is used twice has both', () => {
+  const secrets = new Secrets()
+  const held = secrets.session('s')
+  held.set('key for a', ['a-key-that-was-brought'])
+  const again = secrets.session('s')
+  again.set('box', ['a-token-for-the-box'])
+  assert.equal(held.scrub('a-key-that-was-brought a-token-for-the-box'), '[redacted] [redacted]')
 })

@@ -14,8 +14,8 @@ export type McpHostOptions = {
   /** Where the eras of servers and their running processes are recorded. */
   readonly stateDir?: string | undefined
   readonly limits?: Partial<McpLimits> | undefined
-  /** Tokens that are in use, and must not appear anywhere. */
-  readonly onSecrets?: ((secrets: readonly string[]) => void) | undefined
+  /** Tokens that a server uses from now on, and that must not appear anywhere. */
+  readonly onSecrets?: ((secrets: readonly string[], name: string) => void) | undefined
   /** A server changed its state or its tools. */
   readonly onChange?: ((name: string) => void) | undefined
 }
@@ -51,7 +51,7 @@ export class McpHost {
         stateDir,
         eras: this.#eras,
         limits: this.#limits,
-        onSecrets,
+        onSecrets: (secrets) => onSecrets(secrets, name),
         onState: () => onChange?.(name),
       })
       this.#servers.set(name, server)

@@ -65,7 +65,7 @@ export class AnswerWriter implements AttemptWriter {
     this.#attempt = attempt
     this.#price = price
     this.#out = new Coalescer((drafts) => session.append(...drafts))
-    const { secrets } = ports
+    const { secrets } = session
     this.#text = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
   }
 

@@ -68,10 +68,10 @@ export async function runBash(
         continue
       }
       if ('background' in limits && started.exit === null) {
-        await followExec(ports, session, client, call, execId, { upTo: started.lastSeq })
+        await followExec(session, client, call, execId, { upTo: started.lastSeq })
         return startedOutcome(session, started, shownOf(session))
       }
-      const exit = await followExec(ports, session, client, call, execId)
+      const exit = await followExec(session, client, call, execId)
       if (exit === undefined) throw new Error('an exec that is followed to its end has an exit record')
       // It never ran, or may run again, although its id is used up: use the next id, which every later process derives in the
       // same way.
@@ -145,7 +145,6 @@ async function startExec(
 
 /** Journals what the exec has written and the journal does not have yet, until the exec ends or event `upTo` is there. */
 export async function followExec(
-  ports: Ports,
   session: LiveSession,
   client: RunnerClient,
   call: ToolCall,
@@ -158,7 +157,7 @@ export async function followExec(
   if (upTo !== undefined && upTo <= known.execSeq) return undefined
   const tail = new OutputTail(Buffer.byteLength(known.output))
   const out = new Coalescer((drafts) => session.append(...drafts))
-  const output = new ExecOutput(ports.secrets, known)
+  const output = new ExecOutput(session.secrets, known)
   const draft = (stream: OutputChunk['stream']) =>
     ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.position() }) as const
   const flushRest = async (): Promise<void> => {

@@ -42,7 +42,7 @@ export async function performCompaction(
   const performed = await askModel(ports, session, chosen, question)
   const { answer } = writer
   if (performed.kind === 'give-up' || answer === undefined) return performed
-  const text = cutSummary(ports.secrets.scrub(answer.text), summary)
+  const text = cutSummary(session.secrets.scrub(answer.text), summary)
   if (text === '') {
     const fault = new Fault('model_stream_incomplete', { errorRaw: 'the summary is empty' })
     return failed(ports, session, chosen, question, {

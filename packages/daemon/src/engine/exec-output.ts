@@ -6,7 +6,7 @@
  *     a secret is read again; text shown since, of either stream, is not shown again.
  */
 import type { ExecEvent } from '@breakfall/wire'
-import { SecretStream, type Secrets } from '../secrets.ts'
+import { type KnownSecrets, SecretStream } from '../secrets.ts'
 import type { ExecPosition } from '../turn/state.ts'
 import type { OutputChunk } from './output.ts'
 
@@ -22,7 +22,7 @@ export class ExecOutput {
   readonly #read: { [S in Stream]?: number | undefined }
   #seq: number
 
-  constructor(secrets: Secrets, { execSeq, execOffsets }: ExecPosition) {
+  constructor(secrets: KnownSecrets, { execSeq, execOffsets }: ExecPosition) {
     this.#said = { stdout: new SecretStream(secrets), stderr: new SecretStream(secrets) }
     this.#read = { ...execOffsets }
     this.#seq = execSeq

@@ -28,7 +28,7 @@ export function runRead(
     const { bytes } = await client.readFile(session.boxId, inWorkspace(given.path, box), { signal: session.signal })
     const file = textOf(bytes)
     if (file.kind === 'binary') return failedOutcome(`${given.path} ${file.what} (${bytes.length} bytes).`)
-    const lines = ports.secrets.scrub(file.text).split('\n') // before anything is cut
+    const lines = session.secrets.scrub(file.text).split('\n') // before anything is cut
     if (lines.at(-1) === '') lines.pop()
     const from = given.offset ?? 1
     const shown = lines.slice(from - 1, from - 1 + (given.limit ?? READ_LIMITS.lines))

@@ -18,6 +18,7 @@ import {
   type SessionEvent,
   type Turn,
 } from '@breakfall/wire'
+import { secretVariables, type SessionSecrets } from '../secrets.ts'
 import type { CommandOutcome } from '../store/sharing.ts'
 import type {
   Append,
@@ -56,6 +57,8 @@ export type Writing = {
 export class LiveSession {
   readonly feed: Feed
   readonly policy: Policy
+  /** What its output must not contain. Known as long as the session is in memory. */
+  readonly secrets: SessionSecrets
   /** Prompts are admitted one at a time. */
   readonly admission = new Mutex()
   /** Calls that certainly have not started: those this process journalled and has not reached yet, and `unstartedCallsOf`. */
@@ -95,7 +98,8 @@ export class LiveSession {
     this.#fold = fold
     this.journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
-    ports.secrets.set(secretsIn(row.data.box.env))
+    this.secrets = ports.secrets.session(row.id)
+    this.secrets.set('box', secretVariables(row.data.box.env)) // a command may print what the user passed into the box
     this.unstartedCalls = unstartedCallsOf(fold)
     this.mustFence = row.data.runnerId !== null && (fold.turn?.calls.some((call) => call.result === null) ?? false)
     this.feed = ports.feeds.own(row)
@@ -259,8 +263,9 @@ export class LiveSession {
   transact(decide: (fold: SessionFold) => Writing | null): Promise<readonly SessionEvent[]> {
     return this.#mutex.run(async () => {
       if (this.#isLost) throw new Fault('lease_lost', { boundary: 'journal', errorRaw: 'the session was given up' })
-      const writing = decide(this.#fold) // I2
-      if (writing === null) return []
+      const decided = decide(this.#fold) // I2
+      if (decided === null) return []
+      const writing = this.#cleanRow(decided)
       const drafted = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
       const events = drafted.map(({ event }) => event)
       for (const event of events) this.#ports.failpoint(`before:${event.type}`)
@@ -296,9 +301,22 @@ export class LiveSession {
   #clean(event: SessionEvent): { readonly event: SessionEvent; readonly stored: StoredEvent } {
     const { seq, type, turnId } = event
     const body = JSON.stringify(event)
-    const clean = this.#ports.secrets.scrubValue(event, body)
+    const clean = this.secrets.scrubValue(event, body)
     const stored = { seq, type, turnId, body: clean === event ? body : JSON.stringify(clean) }
     return { event: clean, stored }
+  }
+
+  /** The same for what is stored beside the events. */
+  #cleanRow(writing: Writing): Writing {
+    const { data, cancel } = writing
+    const clean = (text: string | null): string | null => (text === null ? null : this.secrets.scrub(text))
+    return {
+      ...writing,
+      ...(data === undefined ? {} : { data: { ...data, title: clean(data.title) } }),
+      ...(cancel === undefined
+        ? {}
+        : { cancel: { ...cancel, request: { ...cancel.request, reason: clean(cancel.request.reason) } } }),
+    }
   }
 
   #appendOf(
@@ -375,10 +393,6 @@ export class LiveSession {
 }
 
 // ---- details ----
-
-/** A key that the user passed into the box must not reach the journal when a command prints it. */
-const secretsIn = (env: Readonly<Record<string, string>> = {}): readonly string[] =>
-  Object.entries(env).flatMap(([name, value]) => (/KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i.test(name) ? [value] : []))
 
 /**
  * Calls run in order: of those without a result, only the first can have started in an earlier process. A call that waits for an

@@ -22,7 +22,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
   if (server === undefined || !mayUse(session.data, call.tool, server.name)) return failedOutcome(noSuchTool(call.tool))
   const { signal } = session
   const { taskId } = call.sent
-  if (taskId !== undefined) return outcomeOf(ports, session, await server.follow({ taskId, pollMs: undefined }, signal)) // I3
+  if (taskId !== undefined) return outcomeOf(session, await server.follow({ taskId, pollMs: undefined }, signal)) // I3
   let sends = call.sent.times
   const mayRepeat = (): boolean => sends < SENDS_MAX && ports.outside.tool(call.tool)?.mayRepeat === true // I2
   if (sends > 0 && server.state !== 'ready')
@@ -60,7 +60,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
       if (sends > call.sent.times) await sent({ refused: true })
       throw end.fault // the turn waits for credentials
     }
-    return outcomeOf(ports, session, end)
+    return outcomeOf(session, end)
   }
 }
 
@@ -71,10 +71,10 @@ const SENDS_MAX = 2
 const noSuchTool = (tool: string): string =>
   new Fault('tool_not_offered', { facts: { name: tool.slice(0, 100) } }).error
 
-function outcomeOf(ports: Ports, session: LiveSession, end: CallEnd): ToolOutcome {
+function outcomeOf(session: LiveSession, end: CallEnd): ToolOutcome {
   switch (end.kind) {
     case 'answered':
-      return { outcome: end.isError ? 'failed' : 'ok', text: forModel(ports.secrets.scrub(end.text)) }
+      return { outcome: end.isError ? 'failed' : 'ok', text: forModel(session.secrets.scrub(end.text)) }
     case 'refused':
       return failedOutcome(`This was not run. ${end.fault.error}`)
     case 'lost':

@@ -148,8 +148,7 @@ export class OwnerActions {
   async change(session: LiveSession, { title, ...request }: SessionPatch, command?: CommandRow): Promise<string> {
     return session.admission.run(async () => {
       const bound = await this.#ports.providers.bind(session.id, request, session.data)
-      const named = title == null ? title : this.#ports.secrets.scrub(title)
-      const data = { ...session.data, ...bound, ...(named === undefined ? {} : { title: named }) }
+      const data = { ...session.data, ...bound, ...(title === undefined ? {} : { title }) }
       const done = command === undefined ? {} : outcomeOf(command, session.id)
       await session.transact(() => ({ drafts: [], data, ...done }))
       return session.id

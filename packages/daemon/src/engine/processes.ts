@@ -56,7 +56,7 @@ export function runProcess(
       if (action === 'list') return listed(live)
       const execId = find(session, live, id ?? '')
       if (execId === undefined) return notFound(id ?? '')
-      return await (action === 'output' ? output(ports, session, client, execId) : stop(session, client, execId))
+      return await (action === 'output' ? output(session, client, execId) : stop(session, client, execId))
     } catch (thrown) {
       if (isBoxGone(thrown)) return failedOutcome('The box is gone, and its processes with it.')
       throw thrown
@@ -155,7 +155,7 @@ function find(session: LiveSession, live: readonly BoxProcess[], id: string): st
 }
 
 /** The newest part of what it printed. It is started with both streams in one. */
-async function output(ports: Ports, session: LiveSession, client: RunnerClient, execId: string): Promise<ToolOutcome> {
+async function output(session: LiveSession, client: RunnerClient, execId: string): Promise<ToolOutcome> {
   const { signal, boxId } = session
   const exec = await client.getExec(boxId, execId, { signal })
   const from = Math.max(0, exec.stdoutBytes - OUTPUT_LIMITS.modelChars - LEAD_BYTES)
@@ -163,7 +163,7 @@ async function output(ports: Ports, session: LiveSession, client: RunnerClient, 
     exec.stdoutBytes === 0
       ? Buffer.alloc(0)
       : await client.execOutput(boxId, execId, 'stdout', { from, to: exec.stdoutBytes, signal })
-  const clean = ports.secrets.scrub(bytes.toString('utf8'))
+  const clean = session.secrets.scrub(bytes.toString('utf8'))
   const text =
     from === 0 ? clean : `[… the first ${from + LEAD_BYTES} bytes are left out …]\n${clean.slice(LEAD_BYTES)}`
   const state =

@@ -24,6 +24,7 @@ import {
   type TurnResume,
 } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
+import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor/internal'
 import type { CommandKind } from '../store/sharing.ts'
@@ -108,12 +109,14 @@ export class Sessions {
     const { about, isolation } = (needsBox ? await this.#checkedBox(box, placement) : undefined) ?? {}
     const id = newId()
     const bound = await this.#ports.providers.bind(id, request, { model: null })
+    const secrets = this.#ports.secrets.session(id)
+    secrets.set('box', secretVariables(box.env))
     const session = {
       id,
       journal: newId(),
       createdAt: new Date(this.#ports.now()).toISOString(),
       data: {
-        title: this.#clean(title),
+        title: title === null ? null : secrets.scrub(title),
         ...bound,
         box,
         tools,
@@ -152,7 +155,7 @@ export class Sessions {
     if (done === 'owned') {
       // A key stays in the memory of the daemon that was given it: it must not pass through the store.
       if (patch.provider?.apiKey !== undefined) throw new Fault('session_busy', { facts: { name: id } })
-      await this.#ask(id, 'change', { patch: { ...patch, ...this.#cleanTitle(patch) } }, ASK_MS)
+      await this.#ask(id, 'change', { patch: { ...patch, ...this.#cleanTitle(id, patch) } }, ASK_MS)
     }
     return this.get(id)
   }
@@ -236,7 +239,7 @@ export class Sessions {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
     const at = new Date(this.#ports.now()).toISOString()
-    const cancel: CancelRequest = { ...request, reason: this.#clean(request.reason), at }
+    const cancel: CancelRequest = { ...request, reason: this.#clean(view.sessionId, request.reason), at }
     const done = await this.#use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
     if (done === undefined) notFound('session', view.sessionId)
     if (done !== 'owned') return done
@@ -265,7 +268,7 @@ export class Sessions {
     if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
     const approval = {
       ...request,
-      ...(request.reason === undefined ? {} : { reason: this.#clean(request.reason) ?? '' }),
+      ...(request.reason === undefined ? {} : { reason: this.#clean(view.sessionId, request.reason) ?? '' }),
     }
     const done = await this.#use(view.sessionId, (session) =>
       this.#actions.approve(session, view, { ...approval, provider }),
@@ -332,8 +335,8 @@ export class Sessions {
     return this.#asking.ask({ id: newId(), sessionId, kind, body: JSON.stringify(body) }, waitMs)
   }
 
-  #cleanTitle({ title }: SessionPatch): Pick<SessionPatch, 'title'> {
-    return title === undefined ? {} : { title: this.#clean(title) }
+  #cleanTitle(id: string, { title }: SessionPatch): Pick<SessionPatch, 'title'> {
+    return title === undefined ? {} : { title: this.#clean(id, title) }
   }
 
   #refuseWhileClosing(): void {
@@ -380,9 +383,9 @@ export class Sessions {
     if (stopped === undefined) notFound('session', id)
   }
 
-  /** Titles and reasons are stored as well as events. */
-  #clean(text: string | null): string | null {
-    return text === null ? null : this.#ports.secrets.scrub(text)
+  /** What passes through the store to a session's owner. */
+  #clean(sessionId: string, text: string | null): string | null {
+    return text === null ? null : this.#ports.secrets.session(sessionId).scrub(text)
   }
 }
 

@@ -109,7 +109,7 @@ async function journalRest(
   if (!(await hasDiskSpace(ports.stateDir))) return false
   try {
     await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, (client) =>
-      followExec(ports, session, client, call, execId, { signal }),
+      followExec(session, client, call, execId, { signal }),
     ) // reading on from the journal's position may be repeated
     return true
   } catch (thrown) {

@@ -14,7 +14,7 @@ export type MissingTools = { readonly server: string; readonly because: string }
 export class OutsideTools {
   readonly #stateDir: string
   readonly #log: Logger
-  readonly #secrets: Pick<Secrets, 'set'>
+  readonly #secrets: Pick<Secrets, 'set' | 'drop'>
   readonly #limits: Partial<McpLimits> | undefined
   #configs: Readonly<Record<string, McpServerConfig>> = {}
   #custom: ReadonlyMap<string, CustomToolConfig> = new Map()
@@ -27,7 +27,7 @@ export class OutsideTools {
   constructor(parts: {
     readonly stateDir: string
     readonly log: Logger
-    readonly secrets: Pick<Secrets, 'set'>
+    readonly secrets: Pick<Secrets, 'set' | 'drop'>
     readonly now: () => number
     readonly limits?: Partial<McpLimits> | undefined
   }) {
@@ -45,6 +45,7 @@ export class OutsideTools {
       this.#version += 1
     }
     if (isSame(mcp, this.#configs)) return
+    for (const name of Object.keys(this.#configs)) if (!Object.hasOwn(mcp, name)) this.#secrets.drop(ownerOf(name))
     this.#configs = mcp
     this.#version += 1
     if (this.#host !== undefined) this.#host.configure(mcp)
@@ -120,7 +121,7 @@ export class OutsideTools {
     this.#host = new McpHost({
       stateDir: this.#stateDir,
       limits: this.#limits,
-      onSecrets: (secrets) => this.#secrets.set(secrets),
+      onSecrets: (secrets, name) => this.#secrets.set(ownerOf(name), secrets),
       onChange: (name) => {
         this.#version += 1
         const status = this.#host?.server(name)?.status
@@ -131,5 +132,7 @@ export class OutsideTools {
     this.#loading = undefined
   }
 }
+
+const ownerOf = (server: string): string => `MCP server ${server}`
 
 const isSame = (a: unknown, b: unknown): boolean => a === b || JSON.stringify(a) === JSON.stringify(b)

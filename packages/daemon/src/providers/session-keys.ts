@@ -3,26 +3,26 @@
  * one session and one server, so two sessions at the same server use a key each.
  */
 import type { TurnProvider } from '@breakfall/wire'
-import type { Secrets } from '../secrets.ts'
+import type { Secrets, SessionSecrets } from '../secrets.ts'
 import type { BroughtSecret } from './bind.ts'
 
 export class SessionKeys {
   readonly #secrets: Secrets
-  readonly #bySession = new Map<string, Map<string, BroughtSecret>>()
+  readonly #bySession = new Map<string, SessionsKeys>()
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets
   }
 
   set(sessionId: string, provider: TurnProvider, secret: BroughtSecret): void {
-    this.#secrets.set([secret.apiKey, ...userInfoOf(secret.baseUrl)])
-    const keys = this.#bySession.get(sessionId) ?? new Map<string, BroughtSecret>()
-    keys.set(serverOf(provider), secret)
-    this.#bySession.set(sessionId, keys)
+    const known = this.#bySession.get(sessionId) ?? { secrets: this.#secrets.session(sessionId), keys: new Map() }
+    known.secrets.set(`key for ${serverOf(provider)}`, [secret.apiKey, ...userInfoOf(secret.baseUrl)])
+    known.keys.set(serverOf(provider), secret)
+    this.#bySession.set(sessionId, known)
   }
 
   get(sessionId: string, provider: TurnProvider): BroughtSecret | undefined {
-    return this.#bySession.get(sessionId)?.get(serverOf(provider))
+    return this.#bySession.get(sessionId)?.keys.get(serverOf(provider))
   }
 
   forget(sessionId: string): void {
@@ -31,6 +31,9 @@ export class SessionKeys {
 }
 
 // ---- details ----
+
+/** Holding `secrets` keeps them known while the session is not in memory. */
+type SessionsKeys = { readonly secrets: SessionSecrets; readonly keys: Map<string, BroughtSecret> }
 
 const serverOf = ({ baseUrl, api }: TurnProvider): string => `${api} ${baseUrl.replace(/\/+$/, '')}`
 

@@ -20,7 +20,7 @@ type JoinedParts = {
   readonly key: FleetKey | undefined
   readonly dice: () => number
   /** A token that must never be shown. */
-  readonly onToken: (token: string) => void
+  readonly onToken: (runnerId: string, token: string) => void
 }
 
 type Known = { readonly row: RunnerRow; readAt: number; readonly called: Called | undefined }
@@ -185,7 +185,7 @@ export class JoinedRunners {
     if (known.called !== undefined) return known.called
     const { runnerId, url } = row
     const token = this.#parts.key?.tokenOf(runnerId) ?? ''
-    this.#parts.onToken(token)
+    this.#parts.onToken(runnerId, token)
     const called = { address: { url, runnerId, token }, client: createRunnerClient({ url, token, runnerId }) } // I3
     this.#known.set(runnerId, { ...known, called })
     return called

@@ -30,7 +30,13 @@ export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts):
   const { runners: registry, hints } = store
   if (registry === undefined) return undefined
   const key = fleet.keyFile === undefined ? undefined : readFleetKey(fleet.keyFile, { isMade: true })
-  const joined = new JoinedRunners({ registry, hints, key, dice, onToken: (token) => secrets.set([token]) })
+  const joined = new JoinedRunners({
+    registry,
+    hints,
+    key,
+    dice,
+    onToken: (runnerId, token) => secrets.set(`runner ${runnerId}`, [token]),
+  })
   const registration = new Registration({
     registry,
     hints,

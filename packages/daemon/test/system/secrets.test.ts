@@ -10,6 +10,7 @@ import { type DaemonOptions } from '../../src/index.ts'
 import { runnerTokenFile } from '../../src/runner/local-runner.ts'
 import { assembled, assertNoGap } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
+import { testRunner } from '../support/runner.ts'
 import { inOrder, type ScriptedModel } from '../support/scripted-model.ts'
 import { optionsFor, rig } from '../support/setup.ts'
 
@@ -279,4 +280,39 @@ test('a turn cancelled while half a key is held back does not show it, neither f
   assert.ok(!resultOf(events).includes(HALF), resultOf(events))
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-error' && end.category === 'cancelled')
+})
+
+test('a session keeps its secrets while many others come and go, and has them again when it is loaded again', async (t) => {
+  const token = 'Zq7-session-A-9f3b1c77d2'
+  const script = inOrder(
+    { calls: [{ tool: 'bash', arguments: { command: 'echo "token: $GITHUB_TOKEN"' } }] },
+    { text: 'done' },
+  )
+  const runner = await testRunner(t)
+  const lines: string[] = []
+  const { api, model } = await rig(t, script, {
+    runner: runner.config,
+    limits: { sessionsIdleMax: 1 },
+    logLevel: 'debug',
+    logTo: { write: (line) => void lines.push(line) },
+  })
+  const { id, title } = await api.session({ title: `deploy with ${token}`, box: { env: { GITHUB_TOKEN: token } } })
+  assert.equal(title, 'deploy with [redacted]')
+  const use = async (prompt: string): Promise<void> => {
+    const turnId = await api.prompt(id, prompt)
+    const events = (await api.ended(id, turnId)).filter((event) => event.turnId === turnId)
+    assert.equal(printed(events, 'stdout'), 'token: [redacted]\n')
+  }
+  await use('go')
+  for (let n = 0; n < 70; n += 1) {
+    const other = await api.session({ box: { env: { API_TOKEN: `tenant-${n}-K3y-${n * 7919}` } } })
+    await api.call('PATCH', `/v1/sessions/${other.id}`, { title: 'x' })
+  }
+  await use(`use ${token}`)
+  const untitled = await api.session({ box: { env: { GITHUB_TOKEN: token } } })
+  await api.ended(untitled.id, await api.prompt(untitled.id, `use ${token}`))
+  const named = await api.call<{ title: string }>('GET', `/v1/sessions/${untitled.id}`)
+  assert.equal(named.json.title, 'use [redacted]')
+  assert.ok(!JSON.stringify(model.asked).includes(token))
+  assert.ok(!lines.join('').includes(token))
 })
