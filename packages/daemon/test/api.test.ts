@@ -285,3 +285,14 @@ test('a second daemon on the same state folder is refused with a clear message',
   const { stateDir } = await rig(t, talk)
   await assert.rejects(rig(t, talk, { stateDir }), /Another daemon owns the state folder/)
 })
+
+test('a key that created a session creates another one when that session is deleted', async (t) => {
+  const { api } = await rig(t, () => ({ text: 'done' }))
+  const create = () => api.call('POST', '/v1/sessions', { title: 'nightly' }, { 'idempotency-key': 'nightly' })
+  const [first, same] = [await create(), await create()]
+  assert.deepEqual([first.status, same.json['id']], [201, first.json['id']])
+  assert.equal((await api.call('DELETE', `/v1/sessions/${String(first.json['id'])}`)).status, 204)
+  const next = await create()
+  assert.equal(next.status, 201)
+  assert.notEqual(next.json['id'], first.json['id'])
+})

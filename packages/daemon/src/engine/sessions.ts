@@ -28,7 +28,15 @@ import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor/internal'
 import type { CommandKind } from '../store/sharing.ts'
-import type { CancelRequest, KeyRow, SessionRow, Store, StoredEvent, TurnRow } from '../store/store.ts'
+import {
+  CREATED,
+  type CancelRequest,
+  type KeyRow,
+  type SessionRow,
+  type Store,
+  type StoredEvent,
+  type TurnRow,
+} from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import type { PromptRequest } from './accept-prompt.ts'
 import { checkBox } from './box.ts'
@@ -50,7 +58,6 @@ import { newId } from '@breakfall/wire/node'
 
 const ASK_MS = 10_000 // how long the owner of a session may take to accept a prompt, or to delete it
 const RESUME_MS = 2_000
-const CREATED = 'sessions' // the scope of keys that created a session
 const TURNS_PAGE_MAX = 50
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 

@@ -268,6 +268,10 @@ export class SqliteJournal {
     return this.#removal.hasMore()
   }
 
+  removeLeftKeys(): void {
+    this.#keys.removeLeft()
+  }
+
   removeSome(): void {
     this.#removal.removeSome()
   }

@@ -26,7 +26,9 @@ const PAGES_AT_ONCE = 512 // given back to the disk in one commit
 const start: WorkerStart = workerData
 const { folder, bootId, port, options } = start
 let isClosed = false
+const DELETIONS_PER_SWEEP = 1_000 // a sweep reads the keys of all sessions that were created with one
 let isRemoving = false
+let deletions = 0
 
 try {
   serve(open())
@@ -64,6 +66,7 @@ function open(): Open {
 
 function serve({ journal, group, close }: Open): void {
   removeRemains(journal, group)
+  removeLeftKeys(journal, group)
   port.on('message', (first: Packed) => {
     const requests = withWaiting(port, unpack(first))
     const closing = requests.find((request) => request.op === 'close')
@@ -73,7 +76,10 @@ function serve({ journal, group, close }: Open): void {
       if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
     }
     port.postMessage(packReplies(replies))
-    if (requests.some(({ op }) => op === 'deleteSession')) removeRemains(journal, group)
+    const deleted = requests.filter(({ op }) => op === 'deleteSession').length
+    if (deleted > 0) removeRemains(journal, group)
+    deletions += deleted
+    if (deletions >= DELETIONS_PER_SWEEP) removeLeftKeys(journal, group)
     if (closing !== undefined) {
       isClosed = true
       close()
@@ -81,6 +87,12 @@ function serve({ journal, group, close }: Open): void {
       port.close()
     }
   })
+}
+
+/** If the disk is too full for it, it is done later. */
+function removeLeftKeys(journal: SqliteJournal, group: GroupCommit): void {
+  deletions = 0
+  group.commit([{ id: 0, essential: false, run: () => journal.removeLeftKeys() }])
 }
 
 /** Removes one batch, lets waiting requests run, then removes the next. */

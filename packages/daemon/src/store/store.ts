@@ -278,6 +278,9 @@ export type KeyRow = {
   readonly receipt: string
 }
 
+/** The scope of keys that created a session. The receipt is the session's id, and the key counts as long as that session exists. */
+export const CREATED = 'sessions'
+
 export type Append = {
   readonly sessionId: string
   readonly epoch: number

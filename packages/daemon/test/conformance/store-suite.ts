@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import type { SessionRow, Store, StoredEvent } from '../../src/store/store.ts'
+import { CREATED, type SessionRow, type Store, type StoredEvent } from '../../src/store/store.ts'
 import { faultsAreCounted, faultsAreSettled } from './faults-suite.ts'
 import {
   endedAreFound,
@@ -256,6 +256,25 @@ export function storeSuite(adapter: Adapter): void {
       assert.equal(await store.getSession(second.id), undefined)
       assert.equal((await store.getKey('create', 'k'))?.receipt, 'first')
       assert.equal((await store.getSession(first.id))?.id, first.id)
+    })
+
+    scenario('the key that created a session is free again when that session is deleted', async (store, reopen) => {
+      const created = async (on: Store): Promise<SessionRow> => {
+        const session = newSession()
+        return on.createSession(session, { scope: CREATED, key: 'nightly', requestHash: 'h', receipt: session.id })
+      }
+      const first = await created(store)
+      await refused(created(store), 'idempotency_conflict')
+      assert.equal((await store.getKey(CREATED, 'nightly'))?.receipt, first.id)
+      assert.equal(await store.deleteSession(first.id), true)
+      assert.equal(await store.getKey(CREATED, 'nightly'), undefined)
+      const second = await created(store)
+      await refused(created(store), 'idempotency_conflict')
+      assert.equal(await store.deleteSession(second.id), true)
+      const again = await reopen()
+      assert.equal(await again.getKey(CREATED, 'nightly'), undefined)
+      const third = await created(again)
+      assert.equal((await again.getKey(CREATED, 'nightly'))?.receipt, third.id)
     })
 
     scenario('a deleted session is gone with its events, turns and keys', async (store) => {

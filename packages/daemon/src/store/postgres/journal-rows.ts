@@ -4,6 +4,7 @@ import { CHAIN_START, isLink } from '../chain.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { KeyRow, StoredEvent, TurnRow } from '../store.ts'
 import type { Pool } from './pool.ts'
+import { IS_LEFT } from './session-rows.ts'
 import { isUuid, json } from './values.ts'
 
 export class JournalRows {
@@ -51,16 +52,15 @@ export class JournalRows {
   }
 
   async key(scope: string, key: string): Promise<KeyRow | undefined> {
-    const [row] = await this.#pool.query('SELECT request_hash, receipt FROM keys WHERE scope = $1 AND key = $2', [
-      scope,
-      key,
-    ])
+    const [row] = await this.#pool.query(KEY, [scope, key])
     if (row === undefined) return undefined
     return { scope, key, requestHash: textIn(row, 'request_hash'), receipt: textIn(row, 'receipt') }
   }
 }
 
 // ---- details ----
+
+const KEY = `SELECT request_hash, receipt FROM keys k WHERE scope = $1 AND key = $2 AND NOT ${IS_LEFT}`
 
 /** A row without an event if there are none: it says how far the journal reaches. The size of a body is known without reading it. */
 const READ = `

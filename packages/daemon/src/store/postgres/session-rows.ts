@@ -3,17 +3,18 @@ import { Fault, type FaultReport } from '@breakfall/faults'
 import { SESSION_STATES } from '@breakfall/wire'
 import { CHAIN_START } from '../chain.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
-import type {
-  EndedQuery,
-  EndedSession,
-  KeyRow,
-  NewSession,
-  SessionHead,
-  SessionOwner,
-  SessionPage,
-  SessionRow,
-  SessionSelection,
-  StoreUsage,
+import {
+  CREATED,
+  type EndedQuery,
+  type EndedSession,
+  type KeyRow,
+  type NewSession,
+  type SessionHead,
+  type SessionOwner,
+  type SessionPage,
+  type SessionRow,
+  type SessionSelection,
+  type StoreUsage,
 } from '../store.ts'
 import { bytea, searchable } from './append-sql.ts'
 import { conflictIn } from './pg-fault.ts'
@@ -34,8 +35,14 @@ export class SessionRows {
     const { boxId, title, workspace } = searchable(data)
     const values = [id, journal, createdAt, JSON.stringify(data), boxId, title, workspace, bytea(CHAIN_START)]
     const keyed = key === undefined ? [null, null, null, null] : [key.scope, key.key, key.requestHash, key.receipt]
+    const insert = (): Promise<unknown> => this.#pool.query(CREATE, [...values, EVENTS_VERSION, ...keyed])
     try {
-      await this.#pool.query(CREATE, [...values, EVENTS_VERSION, ...keyed])
+      await insert().catch(async (error: unknown) => {
+        if (key === undefined || conflictIn(error) !== 'keys_pkey') throw error
+        const left = await this.#pool.query(REMOVE_LEFT, [key.scope, key.key])
+        if (left.length === 0) throw error
+        await insert()
+      })
     } catch (error) {
       const index = conflictIn(error)
       const isRepeated = index !== undefined && (await this.get(id))?.journal === journal // its answer was lost
@@ -112,6 +119,11 @@ export class SessionRows {
   }
 }
 
+/** Whether a key `k` created a session that was deleted since. Such rows are swept when they are old. */
+export const IS_LEFT = `CASE WHEN k.scope = '${CREATED}' THEN NOT EXISTS (
+  SELECT 1 FROM sessions s WHERE s.id = k.receipt::uuid AND NOT s.deleting
+) ELSE false END`
+
 /** With the session's row, whoever claims or reads it. */
 export const ROW_COLUMNS = `
   s.id, s.journal, s.created_at, s.updated_at, s.data, s.deleting, s.quarantined, s.turn,
@@ -141,6 +153,8 @@ export function sessionOf(row: Row): SessionRow {
 // ---- details ----
 
 const EVENTS_AT_ONCE = 5_000
+
+const REMOVE_LEFT = `DELETE FROM keys k WHERE scope = $1 AND key = $2 AND ${IS_LEFT} RETURNING key`
 
 const FRESH = {
   owner: null,

@@ -2,6 +2,7 @@
  * Removes what no caller asks for any more: old outcomes, old keys of creations, daemons that died long ago. Has sessions looked at that
  * an earlier version left without a time: it knew none for a turn that waits for an approval.
  */
+import { CREATED } from '../store.ts'
 import type { Pool } from './pool.ts'
 
 const EVERY_MS = 60_000
@@ -9,7 +10,7 @@ const EVERY_MS = 60_000
 /** One statement each; any daemon may run them, at any time. */
 const SWEEPS = [
   "DELETE FROM commands WHERE outcome IS NOT NULL AND at < clock_timestamp() - interval '1 hour'",
-  "DELETE FROM keys WHERE scope = 'sessions' AND at < clock_timestamp() - interval '7 days'",
+  `DELETE FROM keys WHERE scope = '${CREATED}' AND at < clock_timestamp() - interval '7 days'`,
   "DELETE FROM daemons d WHERE state = 'dead' AND lease_until < clock_timestamp() - interval '1 day'",
   "UPDATE heads SET wake_at = clock_timestamp() WHERE wake_at IS NULL AND owner IS NULL AND NOT set_aside AND state <> 'idle'",
   "DELETE FROM enrolments WHERE at < clock_timestamp() - interval '7 days'", // the codes have long expired
