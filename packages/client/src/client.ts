@@ -123,9 +123,15 @@ export class DaemonClient {
     return this.#core.get(path, isTurnPage, 'a list of turns')
   }
 
-  /** All bytes that a tool's command printed, from the runner. */
-  async output(sessionId: string, execId: string, stream: 'stdout' | 'stderr'): Promise<ReadableStream<Uint8Array>> {
-    return bytes(await sessions.execOutput(this.#core, sessionId, execId, stream))
+  /** All bytes that a tool's command printed and the runner keeps. `from`: how many before them it no longer keeps. */
+  async output(
+    sessionId: string,
+    execId: string,
+    stream: 'stdout' | 'stderr',
+  ): Promise<ReadableStream<Uint8Array> & { readonly from: number }> {
+    const response = await sessions.execOutput(this.#core, sessionId, execId, stream)
+    const [, from = 0] = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '') ?? []
+    return Object.assign(bytes(response), { from: Number(from) })
   }
 
   /** The session as NDJSON: a `bundle` line, then its events. `redact: 'text'` leaves out prompts, answers and output. */

@@ -223,7 +223,8 @@ export const RUNNER_ROUTES = {
     method: 'get',
     path: `${EXEC}/output/{stream}`,
     operationId: 'execOutput',
-    summary: 'The bytes of stdout or stderr; supports Range',
+    summary:
+      'The bytes of stdout or stderr; supports Range. 206 also if the beginning is no longer kept: Content-Range says what is',
     answers: { 200: 'application/octet-stream', 206: 'application/octet-stream' },
     faults: [...onExec, 'range_not_satisfiable'],
   },

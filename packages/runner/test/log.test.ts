@@ -185,6 +185,52 @@ test('dropped bytes are one gap per stream, with the seq of the last event it re
   })
 })
 
+test('a process that was ready after its last output is read in order, although that output was dropped', () => {
+  withLog((folder) => {
+    const log = new EventLog(folder)
+    log.start(1, 1)
+    append(folder, log, 'stdout', Buffer.from('a'))
+    append(folder, log, 'stderr', Buffer.from('bb'))
+    log.flush()
+    log.ready([3000], 2)
+    append(folder, log, 'stdout', Buffer.from('ccc'))
+    log.close()
+    for (const stream of STREAMS) rmSync(join(folder, stream))
+    assert.deepEqual(
+      replay(folder, 5).map(({ seq, type }) => [seq, type]),
+      [
+        [1, 'start'],
+        [2, 'gap'],
+        [3, 'gap'],
+        [4, 'ready'],
+        [5, 'gap'],
+      ],
+    )
+    assert.deepEqual(replay(folder, 5, 4), [{ seq: 5, type: 'gap', stream: 'stdout', from: 1, to: 4 }])
+  })
+})
+
+test('bytes that are given up while they are read are a gap, and NULs that a command printed are not', () => {
+  withLog((folder) => {
+    const log = new EventLog(folder)
+    log.start(1, 1)
+    for (const text of ['first', 'second', 'a\0b']) append(folder, log, 'stdout', Buffer.from(text))
+    log.close()
+    const reader = new LogReader(folder, 'e1', 1)
+    writeFileSync(join(folder, 'bases.json'), JSON.stringify({ stdout: 11, stderr: 0 }))
+    writeFileSync(join(folder, 'stdout'), Buffer.concat([Buffer.alloc(11), Buffer.from('a\0b')]))
+    assert.deepEqual(
+      [...reader.read(4)],
+      [
+        { seq: 2, type: 'gap', stream: 'stdout', from: 0, to: 5 },
+        { seq: 3, type: 'gap', stream: 'stdout', from: 5, to: 11 },
+        { seq: 4, type: 'stdout', offset: 11, data: 'a\0b' },
+      ],
+    )
+    reader.close()
+  })
+})
+
 test('an incomplete last character is left out; bytes that cannot become a character are not', () => {
   const cut = (...bytes: number[]): number => wholeCharacters(Uint8Array.from(bytes))
   assert.equal(cut(0x61, 0xe2, 0x82), 1)

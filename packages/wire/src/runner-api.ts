@@ -114,7 +114,7 @@ const isolationSchema = record({
 export const processSchema = record({
   execId: z.string(),
   name: z.string(),
-  state: z.enum(['starting', 'running']),
+  state: z.enum(['starting', 'running', 'restarting']).describe('restarting: it failed, and waits to be started again'),
   ports: z.array(z.int()).readonly(),
 })
 export type BoxProcess = z.infer<typeof processSchema>

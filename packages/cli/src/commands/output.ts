@@ -87,8 +87,10 @@ async function printFromRunner(
 ): Promise<void> {
   const bytes: Partial<Record<Stream, number>> = {}
   for (const stream of streamsOf(options)) {
-    let offset = 0
-    for await (const chunk of await client.output(sessionId, execId, stream)) {
+    const kept = await client.output(sessionId, execId, stream)
+    let offset = kept.from
+    if (offset > 0) out.say(`the first ${offset} bytes of ${stream} are no longer kept`)
+    for await (const chunk of kept) {
       if (out.json) out.data({ stream, offset, ...content(Buffer.from(chunk)) })
       else if (!process[stream].write(chunk)) await once(process[stream], 'drain')
       offset += chunk.length

@@ -31,13 +31,17 @@ export function WholeOutput({ sessionId, execId }: { readonly sessionId: string;
   const more = async (): Promise<void> => {
     const from = got?.at ?? 0
     try {
-      const response = await output({ range: `bytes=${from}-${from + CHUNK_BYTES - 1}` })
+      const response = await output({ range: `bytes=${from}-${from + CHUNK_BYTES - 1}` }).catch((error: unknown) => {
+        if (from > 0) throw error
+        return output({ range: `bytes=-${CHUNK_BYTES}` }) // its beginning is no longer kept
+      })
       const chunk = new Uint8Array(await response.arrayBuffer())
-      const total = /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
+      const [, start = from, total] = /^bytes (\d+)-\d+\/(\d+)$/.exec(response.headers.get('content-range') ?? '') ?? []
       const text = decoder.current.decode(chunk, { stream: true })
+      const dropped = Number(start) - from
       setGot({
-        text: (got?.text ?? '') + text,
-        at: from + chunk.length,
+        text: (got?.text ?? '') + (dropped > 0 ? `[${bytes(dropped)} before this are not shown]\n` : '') + text,
+        at: Number(start) + chunk.length,
         of: total === undefined ? null : Number(total),
       })
       setProblem('')

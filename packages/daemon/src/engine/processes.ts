@@ -56,7 +56,7 @@ export function runProcess(
       if (action === 'list') return listed(live)
       const execId = find(session, live, id ?? '')
       if (execId === undefined) return notFound(id ?? '')
-      return await (action === 'output' ? output(session, client, execId) : stop(session, client, execId))
+      return await (action === 'output' ? output(session, client, execId) : stop(session, client, execId, live))
     } catch (thrown) {
       if (isBoxGone(thrown)) return failedOutcome('The box is gone, and its processes with it.')
       throw thrown
@@ -98,6 +98,12 @@ export async function endedProcesses(ports: Ports, session: LiveSession): Promis
   } catch {
     return NO_NEWS // I2
   }
+}
+
+/** How a process that was stopped ended. `live`: those that were listed before. */
+export function stoppedEnd(exit: ExecExit, execId: string, live: readonly BoxProcess[]): string {
+  const wasWaiting = live.some((process) => process.execId === execId && process.state === 'restarting')
+  return wasWaiting ? `${endOf(exit)}; it is not started again` : endOf(exit)
 }
 
 /** How a command or a process ended, in a few words. `limit`: its time limit. */
@@ -177,11 +183,16 @@ async function output(session: LiveSession, client: RunnerClient, execId: string
 /** Read and not shown: a secret may be cut in two where the reading begins. */
 const LEAD_BYTES = 4_096
 
-async function stop(session: LiveSession, client: RunnerClient, execId: string): Promise<ToolOutcome> {
+async function stop(
+  session: LiveSession,
+  client: RunnerClient,
+  execId: string,
+  live: readonly BoxProcess[],
+): Promise<ToolOutcome> {
   const exec = await client.killExec(session.boxId, execId, { signal: session.signal })
   const name = exec.background?.name ?? execId
   await remember(session, { execId, name, isOver: true })
-  const end = exec.exit === null ? 'it is being ended' : `ended: ${endOf(exec.exit)}`
+  const end = exec.exit === null ? 'is being ended' : `ended: ${stoppedEnd(exec.exit, execId, live)}`
   return { outcome: 'ok', text: `[process ${name} ${end}]` }
 }
 

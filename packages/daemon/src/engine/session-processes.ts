@@ -11,7 +11,7 @@ import type { ConnectedRunner } from '../runner/runners.ts'
 import type { SessionRow } from '../store/store.ts'
 import { isBoxGone } from './box.ts'
 import type { Ports } from './ports.ts'
-import { endOf } from './processes.ts'
+import { stoppedEnd } from './processes.ts'
 import { askRunner, runnerFault } from './runner-call.ts'
 
 const ANSWER_MS = 10_000 // a runner that was ended is started for the answer
@@ -46,7 +46,7 @@ export class SessionProcesses {
     if (found === undefined) throw noProcess(named, live)
     const { execId, name } = found
     const { exit } = await this.#ask(row, signal, (client) => client.killExec(boxOf(row), execId, { signal }))
-    return { execId, name, end: exit === null ? 'it is being ended' : endOf(exit) }
+    return { execId, name, end: exit === null ? 'it is being ended' : stoppedEnd(exit, execId, live) }
   }
 
   // ---- details ----

@@ -4,7 +4,7 @@ import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { startRunner } from '@breakfall/runner'
+import { type RunnerOptions, startRunner } from '@breakfall/runner'
 import type { RunnerConfig } from '../../src/index.ts'
 
 export type TestRunner = {
@@ -26,6 +26,8 @@ export async function testRunner(
     tokenFile?: string
     boxesMax?: number
     allowWorkspace?: readonly string[]
+    /** Anything else that a runner takes. */
+    more?: Partial<RunnerOptions>
   } = {},
 ): Promise<TestRunner> {
   const folder = options.folder ?? tempFolder(t)
@@ -39,6 +41,7 @@ export async function testRunner(
     boxesMax: options.boxesMax,
     idleExitMs: null,
     etcCopyAfterMs: 3_600_000, // it would outlive a short test
+    ...options.more,
   })
   let isStopped = false
   const stop = async (): Promise<void> => {

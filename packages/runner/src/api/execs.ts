@@ -11,6 +11,7 @@ import { burnedRecord } from '../box/burned.ts'
 import type { ExecView } from '../box/execs.ts'
 import { nextRun } from '../box/restarts.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { readBases } from '../exec/background.ts'
 import type { Exec } from '../exec/exec.ts'
 import { STREAMS, type Stream } from '../exec/event-log.ts'
 import { page, queryNumber } from './access.ts'
@@ -28,7 +29,7 @@ import {
   type RunnerCall,
 } from './context.ts'
 import { streamEvents } from './event-stream.ts'
-import { rangeHeaders, rangeOf } from './ranges.ts'
+import { type ByteRange, rangeHeaders, rangeOf } from './ranges.ts'
 
 type Names =
   | 'startExec'
@@ -99,7 +100,18 @@ async function kill(context: ApiContext, call: RunnerCall): Promise<RouteResult>
   const box = boxToEnd(context, call)
   const exec = execOf(box, call)
   await box.execs.live.get(exec.id)?.stop('killed')
+  await stopRestarts(context, call, box, exec.id)
   return { status: 200, json: exec.isOver ? exec.record() : box.execs.get(exec.id).record() }
+}
+
+/** A background process is ended for good: it may wait for its next run, or have just got it. */
+async function stopRestarts(context: ApiContext, call: RunnerCall, box: Box, execId: string): Promise<void> {
+  const last = box.newestRun(execId)
+  if (last === undefined) return
+  box.restarts.stop(last)
+  await box.starter.settled(nextRun(last)?.execId ?? '')
+  const next = boxToEnd(context, call).newestRun(execId)
+  if (next !== undefined) await box.execs.live.get(next.execId)?.stop('killed')
 }
 
 /** Always its newest run: an earlier one has been replaced already. */
@@ -127,7 +139,7 @@ async function burn(context: ApiContext, call: RunnerCall): Promise<RouteResult>
   const { host, boxes } = context
   const find = (): Box | undefined => (boxes.find(prefix, id) === undefined ? undefined : boxToEnd(context, call))
   await find()?.starter.settled(execId)
-  if (find()?.findExec(execId) !== undefined) return kill(context, call)
+  if (find()?.usedExec(execId) !== undefined) return kill(context, call)
   refuseWhileClosing(context)
   host.fences.check(key, epochToChange(context, call))
   host.fences.burn(key, execId)
@@ -160,17 +172,53 @@ async function sendOutput(call: RunnerCall, exec: ExecView): Promise<RouteResult
   const stream = streamOf(call)
   const record = exec.record()
   const size = stream === 'stdout' ? record.stdoutBytes : record.stderrBytes
-  const range = rangeOf(call, size)
-  const { from, to } = range ?? { from: 0, to: size }
   const fd = size === 0 ? undefined : openSpool(join(exec.folder, stream), size)
+  let range: ByteRange | undefined
+  try {
+    range = keptOf(rangeOf(call, size), readBases(exec.folder)[stream], size)
+  } catch (error) {
+    if (fd !== undefined) closeSync(fd)
+    throw error
+  }
+  const { from, to } = range ?? { from: 0, to: size }
   call.res.writeHead(range === undefined ? 200 : 206, rangeHeaders(range, size))
   if (fd === undefined || call.method === 'HEAD') {
     if (fd !== undefined) closeSync(fd)
     call.res.end()
     return undefined
   }
-  await pipeline(createReadStream('', { fd, start: from, end: to - 1, highWaterMark: 256 * 1024 }), call.res)
+  const bytes = createReadStream('', { fd, start: from, end: to - 1, highWaterMark: 256 * 1024 })
+  await pipeline(bytes, (chunks: AsyncIterable<Buffer>) => stillKept(chunks, exec.folder, stream, from), call.res)
   return undefined
+}
+
+/** Bytes that are given up while they are read become NULs: then the response ends early, so nobody takes them for output. */
+async function* stillKept(
+  chunks: AsyncIterable<Buffer>,
+  folder: string,
+  stream: Stream,
+  from: number,
+): AsyncGenerator<Buffer> {
+  let at = from
+  for await (const chunk of chunks) {
+    if (chunk.includes(0) && readBases(folder)[stream] > at) throw new Error('its oldest bytes were given up meanwhile')
+    at += chunk.length
+    yield chunk
+  }
+}
+
+/**
+ * Of a background process that prints much, only the newest bytes are kept: what was asked for without those before `base`, as a
+ * part of the whole.
+ */
+function keptOf(range: ByteRange | undefined, base: number, size: number): ByteRange | undefined {
+  if (base === 0 || (range !== undefined && range.from >= base)) return range
+  const { to } = range ?? { to: size }
+  if (to > base) return { from: base, to }
+  throw new Fault('range_not_satisfiable', {
+    error: `Bytes before ${base} are past their retention and were deleted; it has ${size} bytes.`,
+    errorRaw: `bytes ${base}-${size - 1}/${size} are kept`,
+  })
 }
 
 function openSpool(file: string, size: number): number {

@@ -3,18 +3,21 @@
  *
  * I1  Every change of state follows the table and is on disk before anyone sees it.
  * I2  A burned exec id never starts: it looks like an exec that was killed before it started.
+ * I3  An exec id whose record was removed never starts again: it looks like an exec that was lost, and may have run.
  */
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxNetworkView, BoxState } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { isoTime } from '../clock.ts'
+import type { Exec } from '../exec/exec.ts'
 import { toRequest } from '../exec/request.ts'
 import { type ExecReservation, readReservation } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
 import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host.ts'
 import { keepBurned } from './burned.ts'
+import { keepLost } from './repair.ts'
 import { isNetworkLine, networkLine } from './about.ts'
 import { ExecStarter } from './exec-starter.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
@@ -33,6 +36,8 @@ import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
 import { WarmSandboxes } from './warm.ts'
 import { checkpointsFor } from './checkpointed.ts'
 import { openSame } from './workspace-identity.ts'
+
+type Processes = NonNullable<BoxRecord['processes']>
 
 const STOP_GRACE_MS_MAX = 1_000 // a caller is waiting for the stop
 
@@ -68,7 +73,8 @@ export class Box {
     this.prefix = prefix
     this.paths = paths
     this.stored = stored
-    this.execs = new BoxExecs(paths.execs, stored.record.id)
+    this.reservations = new Reservations(paths.reservations)
+    this.execs = new BoxExecs(paths.execs, stored.record.id, (execIds) => this.reservations.forget(execIds))
     this.keepers = new Keepers(host, {
       groupName: this.groupName,
       execs: paths.execs,
@@ -83,7 +89,6 @@ export class Box {
       discardKeeper: (keeper) => this.keepers.discard(keeper),
       onChange: () => this.keepers.limitPids(),
     })
-    this.reservations = new Reservations(paths.reservations)
     this.uploads = new Uploads(paths.uploads)
     this.network = this.#networkFor(host)
     this.names = namesFor(host, stored, paths)
@@ -184,20 +189,9 @@ export class Box {
     if (this.network?.join !== undefined) await this.names.serve(this.network.join) // a new port may be listed
   }
 
-  /** Its background processes. */
-  processes(): NonNullable<BoxRecord['processes']> {
-    return [...this.execs.live.values()].flatMap((exec) =>
-      exec.background === undefined
-        ? []
-        : [
-            {
-              execId: exec.id,
-              name: exec.background.name,
-              state: exec.startedAtMs === null ? ('starting' as const) : ('running' as const),
-              ports: [...exec.ports()],
-            },
-          ],
-    )
+  /** Its background processes, and those that wait to be started again. */
+  processes(): Processes {
+    return [...[...this.execs.live.values()].flatMap(listed), ...this.restarts.waiting.map(listedAsWaiting)]
   }
 
   /** The newest run of a background process; undefined if the exec is none. */
@@ -224,6 +218,15 @@ export class Box {
     const found = this.execs.find(execId)
     if (found !== undefined || !this.#host.fences.isBurned(this.key, execId)) return found
     keepBurned(this.#host, this.execs, execId) // I2
+    return this.execs.get(execId)
+  }
+
+  /** The same for callers that would start it, or take it for one that never ran: also if its record was removed. */
+  usedExec(execId: string): ExecView | undefined {
+    const found = this.findExec(execId)
+    const forgotten = found === undefined ? this.reservations.find(execId) : undefined
+    if (forgotten === undefined) return found
+    keepLost(this.#host, this.execs, forgotten) // I3
     return this.execs.get(execId)
   }
 
@@ -270,7 +273,7 @@ export class Box {
 
   /** Throws if an exec is running: for callers that may only end an unused box. */
   requireIdle(): void {
-    const { size } = this.execs.live
+    const size = this.execs.live.size + this.restarts.waiting.length
     if (size === 0) return
     throw new Fault('box_invalid_state', {
       facts: { name: this.id, boxState: this.state },
@@ -316,7 +319,8 @@ export class Box {
         return Date.parse(box().stored.record.lastTransition.at)
       },
       now: () => clock.now(),
-      has: (execId) => this.findExec(execId) !== undefined,
+      has: (execId) => this.usedExec(execId) !== undefined,
+      folderOf: (execId) => this.execs.folderOf(execId),
       start: ({ request, execId, origin }, admit) => this.starter.start(toRequest(request, execId), admit, origin),
     }
   }
@@ -376,6 +380,25 @@ function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
     nested: (name, git) => stored.nested?.(name, git),
   })
 }
+
+const listed = (exec: Exec): Processes =>
+  exec.background === undefined
+    ? []
+    : [
+        {
+          execId: exec.id,
+          name: exec.background.name,
+          state: exec.startedAtMs === null ? 'starting' : 'running',
+          ports: [...exec.ports()],
+        },
+      ]
+
+const listedAsWaiting = ({ execId, request }: ExecReservation): Processes[number] => ({
+  execId,
+  name: request.background?.name ?? execId,
+  state: 'restarting',
+  ports: [],
+})
 
 function reservationOf(execs: BoxExecs, execId: string): ExecReservation | undefined {
   const reservation = execs.live.get(execId)?.setup.reservation ?? readReservation(execs.folderOf(execId))

@@ -52,7 +52,7 @@ export type StartingBox = {
   openNetwork(): Promise<void>
   readonly checkpoints: Checkpoints | undefined
   start(): void
-  findExec(execId: string): ExecView | undefined
+  usedExec(execId: string): ExecView | undefined
 }
 
 export class ExecStarter {
@@ -91,7 +91,7 @@ export class ExecStarter {
     const hash = requestHash(request)
     await this.settled(execId)
     admit()
-    const known = this.#box.findExec(execId)
+    const known = this.#box.usedExec(execId)
     if (known !== undefined) {
       const isBurned = this.#host.fences.isBurned(this.#box.key, execId)
       if (!isBurned && execs.hashOf(execId) !== hash)

@@ -31,10 +31,13 @@ export class BoxExecs {
   #keptBytes = 0
   readonly #folder: string
   readonly #boxId: string
+  readonly #forget: (execIds: readonly string[]) => void
 
-  constructor(folder: string, boxId: string) {
+  /** `forget` notes ids whose records are about to go; if it throws, they stay. */
+  constructor(folder: string, boxId: string, forget: (execIds: readonly string[]) => void) {
     this.#folder = folder
     this.#boxId = boxId
+    this.#forget = forget
   }
 
   folderOf(execId: string): string {
@@ -99,8 +102,13 @@ export class BoxExecs {
       this.#keptBytes -= entry.bytes
     }
     const tooMany = this.#finished.size - retention.recordsPerBox
-    for (const [i, [execId, entry]] of oldestFirst.entries()) {
-      if (i >= tooMany && now - entry.endedAtMs <= retention.recordMs) continue
+    const old = oldestFirst.filter(([, entry], i) => i < tooMany || now - entry.endedAtMs > retention.recordMs)
+    try {
+      this.#forget(old.map(([execId]) => execId))
+    } catch {
+      return // the disk is full: the records stay until the next sweep
+    }
+    for (const [execId, entry] of old) {
       rmSync(this.folderOf(execId), { recursive: true, force: true })
       this.#finished.delete(execId)
       if (!entry.dropped) this.#keptBytes -= entry.bytes

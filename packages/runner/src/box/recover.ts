@@ -10,7 +10,7 @@ import type { ExecExit } from '@breakfall/wire'
 import { ID_PATTERN } from '@breakfall/wire/internal'
 import { parseRecord, RECORD_BYTES } from '../exec/event-log.ts'
 import { END_REASONS, type EndReason } from '../exec/exit-record.ts'
-import { claim, EXEC_FILES, makeExecFolder, removeWorkingFiles, withdraw } from '../exec/folder.ts'
+import { claim, EXEC_FILES, removeWorkingFiles, withdraw } from '../exec/folder.ts'
 import { hasMark } from '../exec/process-table.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import { type KeeperStatus, parseStatus } from '../exec/status.ts'
@@ -21,7 +21,7 @@ import { pollUntil } from '../waiting.ts'
 import type { Box } from './box.ts'
 import { keeperMark } from './keepers.ts'
 import { workspaceOf } from './workspace-access.ts'
-import { type ExecOnDisk, lostEnd, repairExec, readExec, unknownRequest } from './repair.ts'
+import { type ExecOnDisk, keepLost, repairExec, readExec } from './repair.ts'
 
 export async function recoverBox(
   host: RunnerHost,
@@ -38,10 +38,11 @@ export async function recoverBox(
     if (found !== undefined) await recoverExec(host, box, found)
   }
   for (const [execId, entry] of reserved) {
-    // Reserved since the last boot, but no folder: refused before anything was made, or removed by retention.
+    // Reserved since the last boot, but no folder: refused before anything was made. One that was removed is known when it is asked for.
     if (entry.machineBootId === host.clock.machineBootId || folders.has(execId) || !ID_PATTERN.test(execId)) continue
+    if (entry.isForgotten) continue
     if (host.fences.isBurned(box.key, execId)) continue // it certainly never ran
-    lostToPowerCut(host, box, entry)
+    keepLost(host, box.execs, entry) // lost by a power cut: it may have run, and will not run again
   }
 }
 
@@ -120,16 +121,6 @@ function startedAt(folder: string): number | null {
 function isDropped(folder: string, exit: ExecExit): boolean {
   const has = (name: string): boolean => existsSync(join(folder, name))
   return (exit.stdoutBytes > 0 && !has('stdout')) || (exit.stderrBytes > 0 && !has('stderr'))
-}
-
-/** The id was reserved, but its folder did not reach the disk: it may have run, and will not run again. */
-function lostToPowerCut(host: RunnerHost, box: Box, reserved: ReservedId): void {
-  const { execId, hash } = reserved
-  const folder = box.execs.folderOf(execId)
-  const end = lostEnd(host.clock.now())
-  makeExecFolder(folder, unknownRequest(host, execId, folder, reserved), end)
-  removeWorkingFiles(folder)
-  box.execs.addFinished(execId, end, hash, false)
 }
 
 function readText(file: string): string {

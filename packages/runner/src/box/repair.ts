@@ -15,7 +15,9 @@ import {
   endText,
   type ExecEnd,
   type ExecReservation,
+  makeExecFolder,
   makeIndex,
+  removeWorkingFiles,
   replaceEnd,
   readEnd,
   readReservation,
@@ -23,6 +25,7 @@ import {
 } from '../exec/folder.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
+import type { BoxExecs } from './execs.ts'
 import { fillRequest } from '../exec/request.ts'
 
 export type ExecOnDisk = { readonly reservation: ExecReservation; readonly end: ExecEnd | undefined }
@@ -73,6 +76,16 @@ export function lostEnd(nowMs: number): ExecEnd {
     diagnostics: [],
   }
   return { exit, startedAtMs: null, endedAtMs: nowMs, lastSeq: 1 }
+}
+
+/** Keeps a record of an id that was used, and of which nothing else is left: it may have run, and will not run again. */
+export function keepLost(host: RunnerHost, execs: BoxExecs, reserved: ReservedId): void {
+  const { execId, hash } = reserved
+  const folder = execs.folderOf(execId)
+  const end = lostEnd(host.clock.now())
+  makeExecFolder(folder, unknownRequest(host, execId, folder, reserved), end)
+  removeWorkingFiles(folder)
+  execs.addFinished(execId, end, hash, false)
 }
 
 /** A placeholder for a request that cannot be read. Its hash, if known, still identifies the body. */

@@ -4,8 +4,10 @@
  *
  * I1  Only an end that the process caused itself counts: not a kill, a stop of the box, a time limit or a lost runner.
  * I2  Nothing is restarted in a box that was stopped since.
- * I3  Nothing is stored: the next runner finds the same ends on disk and decides the same.
+ * I3  The next runner finds the same ends on disk and decides the same. Only that a caller has ended the wait is stored.
  */
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { BoxState } from '@breakfall/wire'
 import { ID_PATTERN } from '@breakfall/wire/internal'
 import type { ExecEnd, ExecReservation } from '../exec/folder.ts'
@@ -17,11 +19,14 @@ export type RestartingBox = {
   readonly sinceMs: number
   readonly now: () => number
   readonly has: (execId: string) => boolean
+  readonly folderOf: (execId: string) => string
   readonly start: (run: NextRun & Pick<ExecReservation, 'request'>, admit?: () => void) => Promise<unknown>
 }
 
 /** Which exec this is a further run of. */
 export type Origin = { readonly first: string; readonly restarts: number }
+
+type Waiting = { readonly reservation: ExecReservation; readonly timer: NodeJS.Timeout }
 
 type NextRun = { readonly execId: string; readonly origin: Origin }
 
@@ -29,7 +34,8 @@ export const RESTART_DEFAULTS = { delayMsFirst: 1_000, delayMsMax: 60_000 } as c
 
 export class Restarts {
   readonly #box: RestartingBox
-  readonly #timers = new Set<NodeJS.Timeout>()
+  /** Runs that have ended and wait for their next one, by their id. */
+  readonly #waiting = new Map<string, Waiting>()
 
   constructor(box: RestartingBox) {
     this.#box = box
@@ -38,19 +44,42 @@ export class Restarts {
   /** An exec has ended, now or before this runner started. */
   ended(reservation: ExecReservation, end: ExecEnd): void {
     const restarts = reservation.origin?.restarts ?? 0
-    if (!isDue(reservation, end)) return
+    const { execId } = reservation
+    if (!isDue(reservation, end) || existsSync(this.#markOf(execId))) return
     const { delayMsFirst, delayMsMax } = RESTART_DEFAULTS
     const delayMs = Math.min(delayMsFirst * 2 ** restarts, delayMsMax)
     const timer = setTimeout(
       () => {
-        this.#timers.delete(timer)
         const { state, sinceMs } = this.#box
-        if (state === 'running' && sinceMs <= end.endedAtMs) void this.again(reservation)?.catch(ignored) // I2
+        const isRunning = state === 'running' && sinceMs <= end.endedAtMs // I2
+        const run = isRunning ? this.again(reservation) : undefined
+        if (run === undefined) this.#waiting.delete(execId)
+        else void run.catch(ignored).finally(() => this.#waiting.delete(execId)) // until then it is listed
       },
       Math.max(0, end.endedAtMs + delayMs - this.#box.now()),
     )
     timer.unref()
-    this.#timers.add(timer)
+    this.#waiting.set(execId, { reservation, timer })
+  }
+
+  /** Those that are listed although nothing of them runs. */
+  get waiting(): readonly ExecReservation[] {
+    if (this.#box.state !== 'running') return []
+    const hasNext = (run: ExecReservation): boolean => this.#box.has(nextRun(run)?.execId ?? '')
+    return [...this.#waiting.values()].map(({ reservation }) => reservation).filter((run) => !hasNext(run))
+  }
+
+  /** The process that this was a run of is not started again, by this runner or a later one. */
+  stop({ execId }: Pick<ExecReservation, 'execId'>): void {
+    const waiting = this.#waiting.get(execId)
+    if (waiting === undefined) return
+    try {
+      writeFileSync(this.#markOf(execId), '', { mode: 0o600 }) // I3
+    } catch {
+      // The disk is full: it does not start while this runner lives.
+    }
+    clearTimeout(waiting.timer)
+    this.#waiting.delete(execId)
   }
 
   /** Its next run; undefined if there is one already. `admit` throws if the caller is not the owner any more. */
@@ -67,8 +96,12 @@ export class Restarts {
 
   /** For a box that stops, and a runner that ends. */
   close(): void {
-    for (const timer of this.#timers) clearTimeout(timer)
-    this.#timers.clear()
+    for (const { timer } of this.#waiting.values()) clearTimeout(timer)
+    this.#waiting.clear()
+  }
+
+  #markOf(execId: string): string {
+    return join(this.#box.folderOf(execId), 'not-again')
   }
 }
 

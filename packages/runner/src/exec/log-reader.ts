@@ -1,6 +1,10 @@
 /**
  * Reads events from an exec's files, from any point, in the chunks in which they were written. If retention has dropped
  * the bytes, a `gap` says which ones, with the seq of the last event it replaces.
+ *
+ * I1  Only output is replaced by a gap, and gaps end where another event begins: no seq is skipped without one.
+ * I2  Bytes that were given up read as NULs, and are given up while others read. So NULs count as output only if the note of what
+ *     was given up, which is written first, does not name them.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +12,7 @@ import type { ExecEvent } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import { type Bases, readBases } from './background.ts'
 import { EXEC_FILES } from './folder.ts'
-import { type LogRecord, parseRecord, RECORD_BYTES, type Stream, STREAMS } from './event-log.ts'
+import { type LogRecord, parseRecord, RECORD_BYTES, type Stream } from './event-log.ts'
 import { errorCode } from '../state/json.ts'
 
 const RECORDS_AT_ONCE = 64
@@ -22,7 +26,7 @@ export class LogReader {
   readonly #index: number
   readonly #spools = new Map<Stream, number | undefined>()
   /** Of a background exec, whose oldest output is given up while it runs. */
-  readonly #bases: Bases
+  #bases: Bases
   #at: number
 
   constructor(folder: string, execId: string, after: number) {
@@ -52,13 +56,13 @@ export class LogReader {
         yield { seq, type: 'ready', ports: record.ports, at: isoTime(record.atMs) }
         continue
       }
-      if (record.offset < this.#bases[record.stream]) {
+      const data = this.#isGivenUp(record) ? 'given up' : this.#bytes(record)
+      if (data === 'given up' || (data?.includes(0) === true && this.#isGivenUpSince(record))) {
         this.#at = seq
         const { stream, offset, length } = record
         yield { seq, type: 'gap', stream, from: offset, to: offset + length }
         continue
       }
-      const data = this.#bytes(record)
       if (data === undefined) {
         yield* this.#gaps(seq, count)
         return
@@ -92,6 +96,16 @@ export class LogReader {
     return found
   }
 
+  #isGivenUp({ stream, offset }: Omit<Output, 'seq'>): boolean {
+    return offset < this.#bases[stream]
+  }
+
+  /** I2 */
+  #isGivenUpSince(record: Omit<Output, 'seq'>): boolean {
+    this.#bases = readBases(this.#folder)
+    return this.#isGivenUp(record)
+  }
+
   /** Undefined if the spool is gone, or shorter than the index says. */
   #bytes(record: Extract<LogRecord, { kind: 'output' }>): Buffer | undefined {
     const fd = this.#spool(record.stream)
@@ -113,25 +127,34 @@ export class LogReader {
     return this.#spools.get(stream)
   }
 
-  /** One gap per stream for everything that is left. Retention drops both spools, so nothing readable lies in between. */
-  #gaps(from: number, count: number): readonly ExecEvent[] {
-    const gaps = new Map<Stream, { from: number; to: number; seq: number }>()
+  /** Everything that is left. Retention drops both spools, so nothing readable lies in between. */
+  *#gaps(from: number, count: number): Generator<ExecEvent, void, undefined> {
+    let gaps: readonly Gap[] = []
     this.#at = from - 1
     while (this.#at < count) {
       const records = this.#records(count)
       if (records.length === 0) break
       for (const [seq, record] of records) {
         this.#at = seq
-        if (record.kind !== 'output') continue
-        const gap = gaps.get(record.stream) ?? { from: record.offset, to: 0, seq }
-        gaps.set(record.stream, { from: gap.from, to: record.offset + record.length, seq })
+        if (record.kind === 'output') {
+          gaps = withOutput(gaps, { ...record, seq })
+          continue
+        }
+        yield* gaps // I1
+        gaps = []
+        if (record.kind === 'ready') yield { seq, type: 'ready', ports: record.ports, at: isoTime(record.atMs) }
       }
     }
-    return STREAMS.flatMap((stream) => {
-      const gap = gaps.get(stream)
-      return gap === undefined ? [] : [{ seq: gap.seq, type: 'gap' as const, stream, from: gap.from, to: gap.to }]
-    }).toSorted((a, b) => a.seq - b.seq)
+    yield* gaps
   }
+}
+
+type Gap = Extract<ExecEvent, { type: 'gap' }>
+
+/** One gap per stream, the one that ends last at the end. */
+function withOutput(gaps: readonly Gap[], { stream, offset, length, seq }: Output): readonly Gap[] {
+  const { from = offset } = gaps.find((gap) => gap.stream === stream) ?? {}
+  return [...gaps.filter((gap) => gap.stream !== stream), { seq, type: 'gap', stream, from, to: offset + length }]
 }
 
 function outputEvent(record: Output, bytes: Buffer): ExecEvent {

@@ -122,6 +122,15 @@ describe('a background process', { skip }, async () => {
       if (kept + gone >= BYTES) break
     }
     reading.abort()
+    const url = `${runner.url}/v1/default/boxes/b1/execs/log/output/stdout`
+    const authorization = `Bearer ${runner.token}`
+    const stored = await fetch(url, { headers: { authorization } })
+    const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(stored.headers.get('content-range') ?? '') ?? []
+    const body = Buffer.from(await stored.arrayBuffer())
+    assert.deepEqual([stored.status, Number(range[3]), body.includes(0)], [206, BYTES, false])
+    assert.deepEqual([body.length, Number(range[2])], [BYTES - Number(range[1]), BYTES - 1])
+    const lost = await fetch(url, { headers: { authorization, range: 'bytes=0-99' } })
+    assert.deepEqual([lost.status, (await lost.text()).includes('past their retention')], [416, true])
     assert.equal(kept + gone, BYTES)
     assert.ok(kept < 64 * MEBIBYTE && kept >= 16 * MEBIBYTE - BLOCK, `${kept} kept, ${gone} gone`)
   })
