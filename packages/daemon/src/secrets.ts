@@ -161,7 +161,7 @@ export abstract class KnownSecrets {
     return this.#own
   }
 
-  /** All that its output must not contain. */
+  /** Everything that its output must not contain. */
   abstract get values(): SecretValues
 
   /** The text without any known secret. Cheap if it contains none. */

@@ -120,7 +120,7 @@ test('any text in any chunks is shown like the whole text', (t) => {
   assert.ok(found > 500 && found < 1_500, `${found} had a secret in them`)
 })
 
-test('nobody forgets a secret because others have many', () => {
+test('a secret stays known, however many secrets other owners have', () => {
   const secrets = knowing(KEY)
   const first = secrets.session('first')
   first.set('box', ['the-token-of-the-first-0'])
@@ -141,7 +141,7 @@ test('nobody forgets a secret because others have many', () => {
   assert.deepEqual(JSON.parse(secrets.scrubLine(line)), { msg: '[redacted] [redacted] [redacted] [redacted]' })
 })
 
-test('an owner takes its secrets with it, and one that changes them keeps those before for once', () => {
+test('secrets go with their owner, and a changed secret stays known until the next change', () => {
   const secrets = knowing(KEY)
   const session = secrets.session('s')
   session.set('key for a', ['first-key-0000'])

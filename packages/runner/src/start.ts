@@ -82,7 +82,7 @@ async function serve(
   await boxes.recover()
   const closing = new AbortController()
   const idle = new IdleExit(options.idleExitMs ?? null, host.clock, {
-    isBusy: () => boxes.liveExecs() > 0,
+    isBusy: () => boxes.isBusy,
     isGone: removalOf(stateDir),
   })
   const routes = runnerRoutes({

@@ -192,7 +192,7 @@ async function sendOutput(call: RunnerCall, exec: ExecView): Promise<RouteResult
   return undefined
 }
 
-/** Bytes that are given up while they are read become NULs: then the response ends early, so nobody takes them for output. */
+/** Bytes that are given up while they are read become NULs: then the response ends early, so that no reader takes them for output. */
 async function* stillKept(
   chunks: AsyncIterable<Buffer>,
   folder: string,

@@ -221,7 +221,7 @@ export class Box {
     return this.execs.get(execId)
   }
 
-  /** The same for callers that would start it, or take it for one that never ran: also if its record was removed. */
+  /** The same, also if the record was removed: for callers that would otherwise start it, or report that it never ran. */
   usedExec(execId: string): ExecView | undefined {
     const found = this.findExec(execId)
     const forgotten = found === undefined ? this.reservations.find(execId) : undefined

@@ -36,6 +36,11 @@ export class Boxes {
     return [...this.#boxes.values()]
   }
 
+  /** Whether anything runs, or is to be started again. */
+  get isBusy(): boolean {
+    return this.all().some((box) => box.execs.live.size > 0 || box.restarts.waiting.length > 0)
+  }
+
   liveExecs(): number {
     return this.all().reduce((sum, box) => sum + box.execs.live.size, 0)
   }

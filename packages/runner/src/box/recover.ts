@@ -38,9 +38,9 @@ export async function recoverBox(
     if (found !== undefined) await recoverExec(host, box, found)
   }
   for (const [execId, entry] of reserved) {
-    // Reserved since the last boot, but no folder: refused before anything was made. One that was removed is known when it is asked for.
+    // Reserved since the last boot, but no folder: refused before anything was made.
     if (entry.machineBootId === host.clock.machineBootId || folders.has(execId) || !ID_PATTERN.test(execId)) continue
-    if (entry.isForgotten) continue
+    if (entry.isForgotten) continue // its record was removed; it gets a new one when a caller starts it again
     if (host.fences.isBurned(box.key, execId)) continue // it certainly never ran
     keepLost(host, box.execs, entry) // lost by a power cut: it may have run, and will not run again
   }

@@ -151,7 +151,7 @@ export class LogReader {
 
 type Gap = Extract<ExecEvent, { type: 'gap' }>
 
-/** One gap per stream, the one that ends last at the end. */
+/** One gap per stream, in the order in which they end. */
 function withOutput(gaps: readonly Gap[], { stream, offset, length, seq }: Output): readonly Gap[] {
   const { from = offset } = gaps.find((gap) => gap.stream === stream) ?? {}
   return [...gaps.filter((gap) => gap.stream !== stream), { seq, type: 'gap', stream, from, to: offset + length }]

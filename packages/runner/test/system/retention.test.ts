@@ -42,7 +42,7 @@ test('an id that was used never starts again, however long ago, and not at the n
   aheadMs = 16 * DAY_MS
   await finish(runner, 'b1', { execId: 'sweep-2', shell: 'echo' })
   const ended = await runner.client.killExec('b1', 'deploy', { burn: true })
-  assert.deepEqual([ended.exit?.cause, ended.exit?.started], ['runner_lost', null], 'not one that never ran')
+  assert.deepEqual([ended.exit?.cause, ended.exit?.started], ['runner_lost', null], 'it may have run')
   aheadMs = 24 * DAY_MS
   await finish(runner, 'b1', { execId: 'sweep-3', shell: 'echo' })
   await runner.close()
