@@ -1,6 +1,6 @@
 /**
  * What one client can do to the gateway: bodies that decompress or parse to gigabytes, uploads and headers that never end, readers that
- * stop reading, answers of tiny frames. For each: the most memory the process took, and how long its event loop was blocked at most.
+ * stop reading, answers of tiny frames. For each: the most memory the process took, and how long its event loop was blocked at most, in CPU time.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -83,7 +83,7 @@ for (const shape of SHAPES) {
 }
 report('gateway-limits', {
   title: 'What one client can do to the gateway',
-  text: `${table(['one client sends', 'most memory of the process, MB (goal 512)', 'longest block of its event loop, ms (goal 100)', 'its clients got'], rows)}
+  text: `${table(['one client sends', 'most memory of the process, MB (goal 512)', 'longest block of its event loop, ms of CPU (goal 100)', 'its clients got'], rows)}
 
 Each in a new process with the default limits. Readers that stop reading are watched for ${WATCHED_MS / 1000} s.`,
 })

@@ -1,9 +1,10 @@
 /** The gateway under attack and under heavy load with failures. Seeded; each message contains the seed. */
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { answerFrames, role, text } from '../../test/kit/openai-frames.ts'
 import {
   bytes,
@@ -163,6 +164,16 @@ describe('under load', LIMIT, () => {
       goOn()
     }
     assert.ok(grown < 50, `${grown} MiB`)
+  })
+
+  test('a few kilobytes that decompress to millions of values, four at once, take less than 512 MiB', async () => {
+    await using rig = await Rig.start()
+    const bomb = gzipSync(`{"model":"m","a":[${'{},'.repeat(8_000_000)}{}]}`)
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`
+    const asks = Array.from({ length: 4 }, () => rig.gateway.raw(Buffer.concat([Buffer.from(head), bomb])))
+    for (const said of await Promise.all(asks)) assert.match(said, /^HTTP\/1\.1 [45]\d\d /)
+    const peak = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${rig.gateway.pid}/status`, 'utf8'))?.[1]
+    assert.ok(Number(peak) < 512 * 1024, `${peak} KiB`)
   })
 
   test('--hold answer: a client that leaves frees what was held', async () => {

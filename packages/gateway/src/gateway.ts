@@ -66,7 +66,7 @@ class RunningGateway {
 
   constructor(settings: GatewaySettings) {
     const { upstreams, policy, now } = settings
-    const { requestMs } = settings.limits
+    const { requestMs, requestsMax } = settings.limits
     this.#settings = settings
     this.#memory = new MemoryBudget(settings.limits.memoryBytesMax)
     this.#pool = new UpstreamPool(upstreams, now)
@@ -89,6 +89,7 @@ class RunningGateway {
         headersMs: Math.min(10_000, requestMs),
         headerBytesMax: 64 * 1024, // agents send long keys and cookies
         drainBytesMax: 1024 * 1024,
+        connectionsMax: 2 * requestsMax, // as many idle ones as busy ones
       },
     })
   }

@@ -43,7 +43,7 @@ export const GATEWAY_LIMITS = {
   requestMs: 300_000, // to receive a whole request: 64 MiB at 2 Mbit/s
   bodySilenceMs: 30_000, // while a body arrives; longer than a mobile connection takes to come back
   requestsMax: 1_024, // at once; each holds a connection on either side
-  memoryBytesMax: 256 * 1024 * 1024, // that all requests hold together: bodies, held answers, what is remembered to heal them
+  memoryBytesMax: 192 * 1024 * 1024, // that all requests hold together: bodies, held answers, what is remembered to heal them
   holdBytesMax: 16 * 1024 * 1024, // per answer
   holdMs: 30_000, // `auto`: most steps of an agent are shorter, and no agent's idle limit is
   pingMs: 15_000, // before the headers are sent without content, and between pings

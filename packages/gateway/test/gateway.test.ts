@@ -323,6 +323,70 @@ test('a body over the limit is 413, and a request over the limit of requests get
   assert.equal(model.requests.length, 1)
 })
 
+test('when the bodies of all requests fill the memory, the next is 429 with a time, and small ones still pass', async (t) => {
+  const { gateway, model } = await stand(t, [[head(), role, text('x'), silence]], {
+    limits: { memoryBytesMax: 1_000_000 },
+  })
+  const url = `${gateway.url}/chat/completions`
+  const large = { ...CHAT, pad: 'x'.repeat(400_000) }
+  const [first, second] = [await post(url, large), await post(url, large)]
+  for (const encoding of ['identity', 'gzip']) {
+    const body = encoding === 'gzip' ? gzipSync(JSON.stringify(large)) : JSON.stringify(large)
+    const headers = { 'content-type': 'application/json', 'content-encoding': encoding }
+    const third = await fetch(url, { method: 'POST', headers, body })
+    assert.deepEqual([third.status, third.headers.get('retry-after')], [429, '1'])
+    assert.match(await third.text(), /the memory for all requests together/)
+  }
+  const small = await post(url, CHAT)
+  assert.equal(small.status, 200)
+  await Promise.all([first, second, small].map((res) => res.body?.cancel()))
+  await model.untilAbandoned(3)
+  const again = await post(url, large)
+  assert.equal(again.status, 200)
+  await again.body?.cancel()
+})
+
+test('a body of millions of values is forwarded as it is; too many tools are 413, with the reason', async (t) => {
+  const { gateway, model } = await stand(t, [json(400, { error: { message: 'own words' } })])
+  const many = `{"model":"m","stream":true,"a":[${'{},'.repeat(1_000_000)}{}],"b":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  const passed = await post(`${gateway.url}/chat/completions`, many)
+  assert.match(await passed.text(), /own words/)
+  assert.equal(model.requests[0]?.text.length, many.length)
+  const tools = await post(`${gateway.url}/chat/completions`, `{"tools":[${'{},'.repeat(100_000)}{}]}`)
+  assert.equal(tools.status, 413)
+  assert.match(await tools.text(), /the field \\"tools\\" at most/)
+  assert.equal(model.requests.length, 1)
+})
+
+test('an upload that stops is refused after a while', async (t) => {
+  const { gateway, model } = await stand(t, [answer('x')], { limits: { bodySilenceMs: 40 } })
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.write(
+    'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 60000000\r\nconnection: close\r\n\r\n{"mo',
+  )
+  assert.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 400 [^]*did not arrive within 0\.04 s/)
+  socket.destroy()
+  assert.equal(model.requests.length, 0)
+})
+
+test('a body in chunks of one byte, with a trailer and an expectation, is healed like any other', async (t) => {
+  const { gateway, model } = await stand(t, [[reset], answer('Hello')])
+  const body = JSON.stringify(CHAT)
+  const chunks = [...body].map((byte) => `1\r\n${byte}\r\n`).join('')
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.write(
+    'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n',
+  )
+  socket.write(`trailer: authorization\r\nconnection: close\r\n\r\n${chunks}0\r\nauthorization: Bearer trailer\r\n\r\n`)
+  assert.match(Buffer.concat((await socket.toArray()) as Buffer[]).toString(), /Hello[^]*\[DONE\]/)
+  assert.equal(model.requests.length, 2)
+  const { text: got, headers } = model.requests[1] ?? {}
+  assert.deepEqual(
+    [got, headers?.['authorization'], headers?.['trailer'], headers?.['expect']],
+    [body, undefined, undefined, undefined],
+  )
+})
+
 // ---- who may call ----
 
 test('a foreign Host or Origin is refused, and so is a request without the token if one is set', async (t) => {

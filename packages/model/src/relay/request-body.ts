@@ -149,8 +149,7 @@ class Receiving {
     const blocks = this.#held.blocks()
     const { length, memory } = this.#held
     this.memory = memory
-    if (blocks.length < 2 || length > JOINED_BYTES_MAX) return blocks
-    taking(this.#share)(length)
+    if (blocks.length < 2 || length > JOINED_BYTES_MAX || !this.#share.take(length)) return blocks
     this.#share.give(memory)
     this.memory = length
     return [Buffer.concat(blocks, length)]

@@ -55,31 +55,42 @@ async function readBytes(req: IncomingMessage, bytesMax: number, withinMs: numbe
   return Buffer.concat(held.blocks(), held.length)
 }
 
+/**
+ * Node hands over every chunk of a chunked body on its own, and a client may send chunks of one byte. So what came at once is read at once,
+ * after all of it was parsed.
+ */
 async function* chunksOf(
   req: IncomingMessage,
   leftMs: () => number,
   limitMs: number,
 ): AsyncGenerator<Buffer, void, undefined> {
-  // A refused body still needs a response, so the request is not destroyed.
-  const chunks = req.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Buffer>
+  let wake = (): void => undefined
+  const onEvent = (): void => wake()
+  for (const name of EVENTS) req.on(name, onEvent)
   try {
     for (;;) {
-      const { promise: late, reject } = Promise.withResolvers<never>()
-      const timer = setTimeout(() => reject(tooSlow(limitMs)), Math.max(0, leftMs()))
-      const next = chunks.next()
-      next.catch(noMatter) // if we gave up before it came
-      const { done, value } = await Promise.race([next, late]).finally(() => clearTimeout(timer))
-      if (done === true) return
-      yield value
+      const chunk = req.read() as Buffer | null
+      if (chunk !== null) yield chunk
+      else if (req.readableEnded) return
+      else if (req.destroyed) throw req.errored ?? brokenOff()
+      else
+        await new Promise<void>((resolve, reject) => {
+          const timer = setTimeout(() => reject(tooSlow(limitMs)), Math.max(0, leftMs()))
+          wake = () => {
+            clearTimeout(timer)
+            setImmediate(resolve)
+          }
+        })
     }
   } finally {
-    void chunks.return?.()?.catch(noMatter)
+    for (const name of EVENTS) req.off(name, onEvent)
   }
 }
 
-const noMatter = (): void => {
-  // The reader already got the timeout.
-}
+const EVENTS = ['readable', 'end', 'error', 'close'] as const
+
+const brokenOff = (): Error =>
+  Object.assign(new Error('the client closed the connection'), { code: 'ERR_STREAM_PREMATURE_CLOSE' })
 
 const tooSlow = (limitMs: number): Fault =>
   new Fault('invalid_request', {

@@ -4,7 +4,7 @@
  */
 const PIECE_BYTES_MIN = 16 * 1024 // a piece of that size is worth an object of its own
 const BLOCK_BYTES_MIN = 1024
-const BLOCK_BYTES_MAX = 1024 * 1024
+const BLOCK_BYTES_MAX = 64 * 1024
 
 export class HeldBytes {
   readonly #take: (bytes: number) => void
