@@ -339,7 +339,7 @@ test('when the bodies of all requests fill the memory, the next is 429 with a ti
   }
   const small = await post(url, CHAT)
   assert.equal(small.status, 200)
-  await Promise.all([first, second, small].map((res) => res.body?.cancel()))
+  for (const res of [first, second, small]) await res.body?.cancel()
   await model.untilAbandoned(3)
   const again = await post(url, large)
   assert.equal(again.status, 200)
@@ -372,7 +372,7 @@ test('an upload that stops is refused after a while', async (t) => {
 test('a body in chunks of one byte, with a trailer and an expectation, is healed like any other', async (t) => {
   const { gateway, model } = await stand(t, [[reset], answer('Hello')])
   const body = JSON.stringify(CHAT)
-  const chunks = [...body].map((byte) => `1\r\n${byte}\r\n`).join('')
+  const chunks = Array.from(body, (byte) => `1\r\n${byte}\r\n`).join('')
   const socket = connect(gateway.port, '127.0.0.1')
   socket.write(
     'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\ntransfer-encoding: chunked\r\n',
