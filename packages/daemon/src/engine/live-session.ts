@@ -75,8 +75,8 @@ export class LiveSession {
   mustFence: boolean
   /** Requests that are using the session now. While there are any, it is not given up. */
   uses = 0
-  /** The turn ignores what changed before this process started: only a later change of the configuration wakes it. */
-  waitsForChange = false
+  /** The settings that do not wake the turn, if they are not those it was parked under: it ignores what changed before this process. */
+  settingsIgnored: string | undefined
   /** Set while a full disk keeps the `parked` event itself from being written. */
   memoryPark: Parked | null = null
   /** What the last attempt used, until an event says it: of an attempt that parks or ends its turn, that event does. */

@@ -27,6 +27,7 @@ import type { Engine } from './engine.ts'
 import type { Feed } from './feed.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
 import { Mutex } from './mutex.ts'
+import { settingsOf } from './park.ts'
 import type { Ports } from './ports.ts'
 import { recoverTurn } from './recover.ts'
 
@@ -199,19 +200,27 @@ export class SessionLoader {
     }
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
     const inherited = [...this.#live.values()].toSorted(byTakeovers)
-    for (const session of inherited) session.waitsForChange = this.#scope === 'interrupted' && waitsForPerson(session) // I6
+    const waiting = this.#scope === 'interrupted' ? inherited.filter(waitsForPerson) : []
+    for (const session of waiting) session.settingsIgnored = this.#settingsNow(session) // I6
     if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
     for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
     for (const session of inherited) this.#engine.driveInherited(session) // I5
-    const waiting = inherited.filter(({ waitsForChange }) => waitsForChange).length
-    const recovered = rows.length - waiting
+    const recovered = rows.length - waiting.length
     if (recovered > 0) this.#ports.log.info({ recovered }, 'continuing unfinished turns')
-    if (waiting > 0)
-      this.#ports.log.info({ waiting }, 'parked turns wait for a key or other set-up: breakfall resume ID')
+    if (waiting.length > 0)
+      this.#ports.log.info(
+        { waiting: waiting.length },
+        'parked turns wait for a key or other set-up: breakfall resume ID',
+      )
     return rows.length
   }
 
   // ---- details, in the order they are used above ----
+
+  #settingsNow(session: LiveSession): string | undefined {
+    const parked = session.currentTurn.parked
+    return parked === null ? undefined : settingsOf(this.#ports, session, parked.fault)
+  }
 
   /** I3: no other daemon works on it, and this one does not either. A reader does not wait for that. */
   #recoverLost(id: string): void {

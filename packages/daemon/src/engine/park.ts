@@ -44,7 +44,7 @@ export async function parkTurn(
     ...before,
     { type: 'parked', turnId: turn.id, fault: report, resumeAt, because, ...session.unsaid },
   ]
-  session.waitsForChange = false // this process parks it: it knows what changes
+  session.settingsIgnored = undefined // this process parks it: it knows what changes
   const data =
     wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
   await session.transact(() => ({ drafts, data }))
@@ -65,9 +65,8 @@ export async function resumeTurn(session: LiveSession, because: Because): Promis
 export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
   const turn = session.currentTurn
   const source = wakeSource(parked.fault)
-  const parkedUnder = session.waitsForChange ? undefined : session.data.parkedUnder
   const settings = (): string => settingsOf(ports, session, parked.fault)
-  const before = parkedUnder ?? settings()
+  const before = session.settingsIgnored ?? session.data.parkedUnder ?? settings()
   const hasChanged = (): boolean => isChanged(settings(), before)
   const { isShared } = ports.store
   for (let probe = 0; ; probe += 1) {
@@ -110,7 +109,7 @@ const waitedTooLong = (fault: FaultReport): Fault =>
   withDecision(faultFrom(fault), { action: 'stop', because: 'park_time_spent' })
 
 /** I4 */
-function settingsOf(
+export function settingsOf(
   { providers, runnerFingerprint, outside }: Ports,
   session: LiveSession,
   fault: FaultReport,

@@ -300,3 +300,25 @@ for (const action of ['resume', 'cancel'] as const)
       action === 'resume' ? 'turn-end' : 'cancelled',
     )
   })
+
+test('a key that is set in the moment in which something else wakes the turn resumes it', LIMIT, async (t) => {
+  const script: Script = (asked) =>
+    asked.authorization === 'Bearer the-right-key' ? { text: 'thanks' } : { status: 401 }
+  const first = await rig(t, script)
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  await first.api.events(id, (event) => event.type === 'parked')
+  const model = { baseUrl: first.model.baseUrl, name: 'scripted' }
+  let isSet = false
+  let wake = (): void => undefined
+  const reload = () => {
+    if (!isSet) return { model, runner: {} }
+    wake()
+    wake = () => undefined
+    return { model: { ...model, apiKey: 'the-right-key' }, runner: {} }
+  }
+  const { api, daemon } = await first.restart({ recover: 'interrupted', reload })
+  wake = () => daemon.sessions.loader.peek(id)?.wake()
+  isSet = true
+  assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
+})
