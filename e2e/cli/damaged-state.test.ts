@@ -1,7 +1,8 @@
 /** A damaged state folder: a run works anyway or names the damaged file, and leaves nothing running. */
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { Desk, whole } from './desk.ts'
 import { ask, bash, say } from '../answers.ts'
@@ -41,3 +42,50 @@ for (const [name, how, ends] of [
       rmSync(file, { recursive: true, force: true })
     },
   )
+
+test('a damaged journal is called damaged by every command, and doctor is not ready', LIMIT, async () => {
+  await using desk = await Desk.start([say('an answer'), say('another')])
+  for (const prompt of ['one', 'two']) await desk.run([prompt])
+  const folder = join(desk.stateDir, 'journal')
+  const [file, intact] = [join(folder, 'journal.db'), join(desk.place.home, 'intact')]
+  cpSync(folder, intact, { recursive: true })
+  const { json } = await desk.command(['sessions', '--json'])
+  const id = String(json[0]?.['id'])
+  const healthy = await desk.command(['doctor'])
+  assert.match(healthy.lines.join('\n'), /✓ journals +2 journals read to the end, and intact/)
+
+  const tail = ['tail', '--no-follow', id]
+  const damages = [
+    ['an event', () => edit(file, `UPDATE events SET body=replace(body, 'an', 'no')`), tail],
+    ['a view of a turn', () => edit(file, "UPDATE turns SET view='{'"), ['show', id]],
+    ['a lost event', () => edit(file, 'DELETE FROM events WHERE key=(SELECT max(key) FROM events)'), tail],
+    ['its pages', () => overwrite(file, 8_192), ['sessions']],
+    ['its start', () => overwrite(file, 0), ['sessions']],
+  ] as const
+  for (const [what, damage, args] of damages) {
+    rmSync(folder, { recursive: true })
+    cpSync(intact, folder, { recursive: true })
+    damage()
+    const doctor = await desk.command(['doctor', '--json'])
+    const found = doctor.json.filter(({ check, verdict }) => check === 'journals' && verdict === 'bad')
+    assert.ok(found.length > 0, `${what}: ${JSON.stringify(doctor.json)}`)
+    assert.equal(doctor.code, 1, what)
+    const { code, stderr } = await desk.command(args)
+    assert.equal(code, 1, what)
+    assert.match(stderr, /journal_corrupt/, what)
+    assert.doesNotMatch(stderr, /Something unexpected/, what)
+  }
+})
+
+function edit(file: string, sql: string): void {
+  const db = new DatabaseSync(file)
+  db.exec(sql)
+  db.close()
+}
+
+/** From there on, the start of each page. */
+function overwrite(file: string, from: number): void {
+  const bytes = readFileSync(file)
+  for (let at = from; at < bytes.length; at += 4_096) bytes.fill(0xfe, at, at + 2_000)
+  writeFileSync(file, bytes)
+}

@@ -17,7 +17,7 @@ import { checkServedModel } from '../doctor/served-model.ts'
 import { checkDaemon, checkModel, checkRunner } from '../doctor/servers.ts'
 import { checkToolchains } from '../doctor/toolchains.ts'
 import { startModelOnce } from '../doctor/start-model.ts'
-import { checkLocalBoxes, checkStorage } from '../doctor/storage.ts'
+import { checkJournals, checkLocalBoxes, checkStorage } from '../doctor/storage.ts'
 import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
@@ -44,6 +44,7 @@ export async function doctor(
     checkState(stateDir),
     checkDisk(stateDir),
     ...checkStorage(config, Date.now()),
+    ...checkJournals(config, isOverAfter(JOURNALS_MS)),
     ...checkLocalBoxes(config),
     ...checkTokens(stateDir),
     await checkPort(config.port),
@@ -81,6 +82,13 @@ export async function doctor(
 }
 
 // ---- details, in the order they are used above ----
+
+const JOURNALS_MS = 5_000 // a second reads about 100 MB
+
+function isOverAfter(ms: number): () => boolean {
+  const until = Date.now() + ms
+  return () => Date.now() > until
+}
 
 /** It is said only if it is wrong: `config show` shows the rest. */
 const checkConfig = (fault: Fault | undefined): readonly Finding[] =>

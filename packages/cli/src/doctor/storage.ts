@@ -16,9 +16,37 @@ export function checkStorage({ stateDir, retention }: ResolvedConfig, now: numbe
     const { bytes, isPart } = sizeOf(stateDir)
     return [storageFinding({ ...usage, diskBytes: bytes, isPart, isRetained: retention !== undefined })]
   } catch (error) {
-    return [{ check: CHECK, verdict: 'warn', found: isFault(error) ? error.error : String(error) }]
+    return [damage(isFault(error) ? error.error : String(error))]
   }
 }
+
+/** Reads every session to its end, newest first, as far as `isOver` lets it. */
+export function checkJournals(
+  { stateDir }: Pick<ResolvedConfig, 'stateDir'>,
+  isOver: () => boolean,
+): readonly Finding[] {
+  try {
+    using journal = readJournal(stateDir, '')
+    if (journal === undefined) return []
+    const { checked, damaged, isWhole } = journal.check(isOver)
+    if (damaged.length > 0)
+      return damaged.map(({ sessionId, fault }) => damage(`session ${sessionId}: ${fault.error}`, fault.report))
+    if (checked === 0) return []
+    const which = isWhole ? counted(checked, 'journal') : `the newest ${counted(checked, 'journal')}`
+    const rest = isWhole ? '' : '; there was no time for the others'
+    return [{ check: 'journals', verdict: 'ok', found: `${which} read to the end, and intact${rest}` }]
+  } catch (error) {
+    return isFault(error) && error.category === 'journal_corrupt' ? [] : [damage(String(error))] // the storage row says it
+  }
+}
+
+const damage = (found: string, fault?: Finding['fault']): Finding => ({
+  check: 'journals',
+  verdict: 'bad',
+  found,
+  fix: 'restore the journal from a backup; what is damaged stays as it is until then, see docs/faults/journal_corrupt.md',
+  ...(fault === undefined ? {} : { fault }),
+})
 
 type Storage = {
   readonly sessions: number

@@ -7,13 +7,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Fault } from '@breakfall/faults'
+import { Fault, faultFrom } from '@breakfall/faults'
 import { type AnyEvent, parseEvent, type Session, type SessionList, type Turn } from '@breakfall/wire'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import { storeFault } from './store-fault.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { SCHEMA_VERSION } from './sqlite-open.ts'
-import type { SessionRow, SessionSelection, TurnRow } from './store.ts'
+import type { SessionRow, SessionSelection, StoredEvent, TurnRow } from './store.ts'
 
 export type JournalReader = Disposable & {
   /** Newest first: one page, as over the API. */
@@ -26,7 +26,15 @@ export type JournalReader = Disposable & {
   events(sessionId: string, after: number): Iterable<AnyEvent>
   /** How many sessions there are, and how many of them, with how many bytes of events, were created since that time. */
   usage(since: string): { readonly sessions: number; readonly recentSessions: number; readonly recentBytes: number }
+  /** Reads every session to its end, newest first, until `isOver`. */
+  check(isOver: () => boolean): {
+    readonly checked: number
+    readonly damaged: readonly DamagedSession[]
+    readonly isWhole: boolean
+  }
 }
+
+export type DamagedSession = { readonly sessionId: string; readonly fault: Fault }
 
 /** Undefined if there is no journal yet. `modelName` is the model of sessions that name none. */
 export function readJournal(stateDir: string, modelName: string): JournalReader | undefined {
@@ -41,31 +49,65 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
     const { quarantined = null } = journal.getSession(sessionId) ?? {}
     return quarantined === null ? turn : { ...turn, state: 'failed', parked: null, fault: quarantined } // I2
   }
+  const eventsAfter = (sessionId: string, after: number): readonly StoredEvent[] =>
+    reading(() => inOneSnapshot(db, () => journal.read(sessionId, after, PAGE_ROWS, PAGE_CHARS_MAX)))
+  /** Throws if anything of it is damaged: what lists show, its turns, or an event. */
+  const check = (row: SessionRow): void => {
+    if (row.quarantined !== null) throw faultFrom(row.quarantined)
+    reading(() => journal.listTurns(row.id, { limit: PAGE_ROWS }))
+    for (let seq = 0; ;) {
+      const next = eventsAfter(row.id, seq).at(-1)?.seq
+      if (next === undefined) return
+      seq = next
+    }
+  }
   return {
-    sessions: (selection) => {
-      const { rows, counts } = journal.listSessions({ ...selection, limit: selection.limit + 1 })
-      return sessionPage(rows.map(view), selection.limit, counts)
-    },
-    turns: (sessionId, page) => journal.listTurns(sessionId, page).map(shown),
-    session: (id) => {
-      const row = journal.getSession(id)
-      return row === undefined ? undefined : view(row)
-    },
-    turn: (id) => {
-      const row = journal.getTurn(id)
-      return row === undefined ? undefined : shown(row)
-    },
+    sessions: (selection) =>
+      reading(() => {
+        const { rows, counts } = journal.listSessions({ ...selection, limit: selection.limit + 1 })
+        return sessionPage(rows.map(view), selection.limit, counts)
+      }),
+    turns: (sessionId, page) => reading(() => journal.listTurns(sessionId, page).map(shown)),
+    session: (id) =>
+      reading(() => {
+        const row = journal.getSession(id)
+        return row === undefined ? undefined : view(row)
+      }),
+    turn: (id) =>
+      reading(() => {
+        const row = journal.getTurn(id)
+        return row === undefined ? undefined : shown(row)
+      }),
     *events(sessionId, after) {
       for (let seq = after; ;) {
-        const events = inOneSnapshot(db, () => journal.read(sessionId, seq, PAGE_ROWS, PAGE_CHARS_MAX))
+        const events = eventsAfter(sessionId, seq)
         for (const { body } of events) yield parseEvent(JSON.parse(body))
         if (events.length === 0) return
         seq = events.at(-1)?.seq ?? seq
       }
     },
-    usage: (since) => {
-      const recent = journal.usage('', since)
-      return { sessions: journal.usage('').sessions, recentSessions: recent.sessions, recentBytes: recent.bytes }
+    usage: (since) =>
+      reading(() => {
+        const recent = journal.usage('', since)
+        return { sessions: journal.usage('').sessions, recentSessions: recent.sessions, recentBytes: recent.bytes }
+      }),
+    check: (isOver) => {
+      const damaged: DamagedSession[] = []
+      let checked = 0
+      for (let after: string | undefined; ;) {
+        const { rows } = reading(() => journal.listSessions({ limit: CHECK_ROWS, after }))
+        for (const row of rows) {
+          if (isOver()) return { checked, damaged, isWhole: false }
+          try {
+            check(row)
+          } catch (thrown) {
+            damaged.push({ sessionId: row.id, fault: storeFault(thrown) })
+          }
+          checked += 1
+        }
+        if (rows.length < CHECK_ROWS) return { checked, damaged, isWhole: true }
+        after = rows.at(-1)?.id
+      }
     },
     [Symbol.dispose]: () => db.close(),
   }
@@ -74,6 +116,16 @@ export function readJournal(stateDir: string, modelName: string): JournalReader 
 // ---- details ----
 
 const PAGE_ROWS = 500
+const CHECK_ROWS = 100
+
+/** Its own faults, and those of SQLite with their category. */
+function reading<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (thrown) {
+    throw storeFault(thrown)
+  }
+}
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
 
 /** Reading needs some disk space, too: SQLite writes an index of its log. */

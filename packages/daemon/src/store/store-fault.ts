@@ -10,6 +10,7 @@ export function storeFault(error: unknown): Fault {
     return new Fault('journal_full', init)
   }
   if (primary === SQLITE.corrupt || primary === SQLITE.notADatabase) return new Fault('journal_corrupt', init)
+  if (isUnreadableText(error)) return new Fault('journal_corrupt', init)
   if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return new Fault('journal_full', init)
   return new Fault('other', init)
 }
@@ -21,5 +22,9 @@ export function sqliteCode(error: unknown): number | undefined {
 }
 
 // ---- details ----
+
+/** What a store keeps as JSON was JSON when it was written. SQLite reads some of it itself. */
+const isUnreadableText = (error: unknown): boolean =>
+  error instanceof SyntaxError || (error instanceof Error && error.message === 'malformed JSON')
 
 const SQLITE = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, notADatabase: 26 } as const
