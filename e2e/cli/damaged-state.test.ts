@@ -75,6 +75,18 @@ test('a damaged journal is called damaged by every command, and doctor is not re
     assert.match(stderr, /journal_corrupt/, what)
     assert.doesNotMatch(stderr, /Something unexpected/, what)
   }
+
+  rmSync(folder, { recursive: true })
+  cpSync(intact, folder, { recursive: true })
+  edit(file, `UPDATE events SET body='{'`)
+  const server = desk.start(['up', '--port', '0', '--json'])
+  await server.seen(({ event }) => event === 'listening')
+  const { code, stderr } = await desk.command(tail)
+  assert.equal(code, 1, 'a daemon refuses it as well')
+  assert.match(stderr, /journal_corrupt/)
+  assert.doesNotMatch(stderr, /stopped answering/)
+  server.child.kill('SIGTERM')
+  await server.ended
 })
 
 function edit(file: string, sql: string): void {

@@ -33,9 +33,12 @@ export async function streamEvents(
   // An EventSource that reconnects sends the same `after` again, and its position in the header.
   const given = headerOf(context, 'last-event-id') ?? context.query.get('after') ?? undefined
   const { after, reset } = startOf(session, given)
+  const tail = session.feed.tail(after, context.signal)
+  // Before the status is sent: a damaged journal is refused. A connection that broke off would only be made again.
+  const replayed = after < session.feed.head ? await tail.next() : undefined
   const sse = new SseResponse(context.res, { heartbeatMs: limits.heartbeatMs })
   if (reset !== null) sse.send(notice('reset', reset))
-  for await (const events of session.feed.tail(after, context.signal)) {
+  for await (const events of continued(replayed, tail)) {
     if (!written(context, events) && !(await isTaken(sse.drained(), session.feed, limits))) {
       return closeSlow(context, sse, limits.readerLingerMs)
     }
@@ -58,6 +61,19 @@ export async function isTaken(taken: Promise<unknown>, feed: Feed, limits: Daemo
 }
 
 // ---- details ----
+
+async function* continued(
+  first: IteratorResult<readonly FedEvent[], void> | undefined,
+  rest: ReturnType<Feed['tail']>,
+): ReturnType<Feed['tail']> {
+  try {
+    if (first?.done === true) return
+    if (first !== undefined) yield first.value
+    yield* rest
+  } finally {
+    await rest.return()
+  }
+}
 
 function notice(event: 'reset' | 'closed', reason: string): SseFrame {
   return { event, data: JSON.stringify({ reason } satisfies StreamNotice) }
