@@ -34,7 +34,7 @@ export type Script = {
   readonly style: Style
   readonly cut?: Cut
   /** What it does if it is asked to continue a text. Default: continues it if it is the beginning of its own. */
-  readonly onPrefill?: 'refuse' | 'start over' | 'repeat'
+  readonly onPrefill?: 'refuse' | 'start over' | 'start like it'
   /** A background response: how often the rest is cut again, and whether its events are gone. */
   readonly background?: Background
 }

@@ -68,7 +68,7 @@ function makeScript(dice: Dice, { api, answer, at, isLast, body, setting }: Maki
     ...(cut === undefined ? {} : { cut }),
     ...(body['background'] === true ? { background: makeBackground(dice.in('background'), frames.length) } : {}),
     ...(dice.chance('on prefill', 40)
-      ? { onPrefill: dice.one('how', ['refuse', 'start over', 'repeat'] as const) }
+      ? { onPrefill: dice.one('how', ['refuse', 'start over', 'start like it', 'start like it'] as const) }
       : {}),
   }
 }

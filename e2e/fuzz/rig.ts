@@ -160,8 +160,13 @@ function nextAnswer({ api: name, attempts }: Case, asked: Asked, before: readonl
   const prefill = isPrefilled(asked.body)
   if (prefill === undefined || api.continued === undefined) return { sending: script, truth, frames: script.frames }
   if (script.onPrefill === 'refuse') return { sending: { ...script, status: 400 }, truth, frames: script.frames }
-  if (script.onPrefill !== undefined) return { sending: script, truth, frames: script.frames }
   const text = textOf(truth, 'text', 0)
+  if (script.onPrefill === 'start like it' && text.startsWith(prefill)) {
+    // Another answer whose first words are those that a continuation would begin with.
+    const frames = api.continued(truth, `${/^(?:\s*\S+){1,3}/.exec(text.slice(prefill.length))?.[0] ?? ''} but no.`)
+    return { sending: continuation(script, frames), truth: api.read(frames), frames }
+  }
+  if (script.onPrefill !== undefined) return { sending: script, truth, frames: script.frames }
   const rest = text.startsWith(prefill) ? text.slice(prefill.length) : ` ${text}`
   const frames = api.continued(truth, rest)
   const said = api.read(frames)
