@@ -12,7 +12,7 @@ export type Setting = {
   /** The upstream compresses its answers. */
   readonly isCompressed?: boolean
   /** Limits that change what is held, and for how long. */
-  readonly limit?: 'hold 0 ms' | 'hold 1500 bytes' | 'ping 2 ms' | 'silence 60 ms'
+  readonly limit?: 'hold 0 ms' | 'hold 6000 bytes' | 'ping 2 ms' | 'silence 60 ms'
 }
 
 export type Case = {

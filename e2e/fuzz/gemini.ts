@@ -13,10 +13,11 @@ export const gemini: Api = {
     lanesMax: 2,
     signed: ['text', 'thought', 'call'],
   },
-  request: (dice) => ({
+  request: (dice, { lanes }) => ({
     path: `/v1beta/models/m:streamGenerateContent${dice.chance('array', 25) ? '' : '?alt=sse'}`,
     body: {
       contents: [{ role: 'user', parts: [{ text: 'x' }] }],
+      ...(lanes.length > 1 ? { generationConfig: { candidateCount: lanes.length } } : {}),
       ...(dice.chance('tools', 50) ? { tools: [{ functionDeclarations: [{ name: 'ls' }] }] } : {}),
     },
   }),

@@ -42,7 +42,7 @@ function makeSetting(dice: Dice, api: Api): Setting {
   }
 }
 
-const LIMITS = ['hold 0 ms', 'hold 1500 bytes', 'ping 2 ms', 'silence 60 ms'] as const
+const LIMITS = ['hold 0 ms', 'hold 6000 bytes', 'ping 2 ms', 'silence 60 ms'] as const
 
 type Making = {
   readonly api: Api

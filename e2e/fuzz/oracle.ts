@@ -184,14 +184,19 @@ function elementsIn(body: Buffer): readonly Frame[] | undefined {
     const all: unknown = JSON.parse(text)
     return Array.isArray(all) ? all.map((one) => ({ data: JSON.stringify(one) })) : undefined
   } catch {
-    // Cut off: no string of JSON has a line break in it.
-    if (!text.trimStart().startsWith('[')) return text.trim() === '' ? [] : undefined
-    return text
-      .trimStart()
-      .slice(1)
-      .split(/,\n+/)
-      .flatMap((data) => (isJson(data) ? [{ data }] : []))
+    return text.trimStart().startsWith('[') || text.trim() === '' ? wholeObjectsIn(text) : undefined // cut off
   }
+}
+
+/** The objects of an array up to where it was cut. */
+function wholeObjectsIn(text: string): readonly Frame[] {
+  const found: Frame[] = []
+  let [depth, from] = [0, 0]
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}]/gs)) {
+    if (token === '{' && depth++ === 0) from = index
+    if (token === '}' && --depth === 0) found.push({ data: text.slice(from, index + 1) })
+  }
+  return found
 }
 
 function isJson(data: string): boolean {

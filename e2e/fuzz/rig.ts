@@ -87,7 +87,7 @@ export class Rig implements AsyncDisposable {
 
 const LIMITS: Readonly<Record<NonNullable<Setting['limit']>, object>> = {
   'hold 0 ms': { holdMs: 0 },
-  'hold 1500 bytes': { holdBytesMax: 1_500 },
+  'hold 6000 bytes': { holdBytesMax: 6_000 },
   'ping 2 ms': { pingMs: 2 },
   'silence 60 ms': {},
 }

@@ -5,13 +5,13 @@ import type { Run } from './rig.ts'
 import { deliveredFrames } from './upstream.ts'
 
 export function told({ made, sent, reply, verdict }: Run): string {
-  const { api, setting, body } = made
+  const { api, path, setting, body } = made
   const got =
     reply.status === 200
       ? (framesOf(made, reply) ?? []).map(({ data }) => `  ${short(data)}`)
       : [`  ${short(reply.body.toString())}`]
   return [
-    `${api} ${JSON.stringify(setting)} ${JSON.stringify(body)}`,
+    `${api} ${path} ${JSON.stringify(setting)} ${JSON.stringify(body)}`,
     ...sent.flatMap((one, at) => attempt(one, at, sent[at - 1])),
     `the client got status ${reply.status}, ${reply.isWhole ? 'a proper end' : 'a broken connection'}`,
     ...got,
