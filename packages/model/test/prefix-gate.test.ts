@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { KnownText } from '../src/machine/known-text.ts'
 import { PrefixGate, type Segment } from '../src/machine/prefix-gate.ts'
 
 const kind = fc.constantFrom('text' as const, 'reasoning' as const)
@@ -69,6 +70,18 @@ test('an echo of everything and a bare continuation are both recognised', () => 
     ])
   assert.equal(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'a' }]), undefined)
   assert.equal(through(new PrefixGate(alternatives), [{ kind: 'text', text: 'b' }]), undefined)
+})
+
+test('of a long text, a difference of one character is found, wherever it is, and also inside a character', () => {
+  const known = new KnownText([{ kind: 'text', text: '😀 word'.repeat(5_000) }])
+  for (const at of [0, 4_090, 4_094, 4_095, 4_096, 20_000, 34_998]) {
+    const other = '😀 word'.repeat(5_000).split('')
+    other[at] = other[at] === 'w' ? 'W' : '\ude00'
+    if (other.join('') === '😀 word'.repeat(5_000)) other[at] = '\ude01'
+    assert.equal(through(new PrefixGate([known]), [{ kind: 'text', text: other.join('') }]), undefined, String(at))
+  }
+  const same: Segment = { kind: 'text', text: '😀 word'.repeat(5_001) }
+  assert.deepEqual(through(new PrefixGate([known]), [same]), [{ kind: 'text', text: '😀 word' }])
 })
 
 test('comparing a long answer in small pieces takes time linear in its length', () => {

@@ -33,6 +33,17 @@ test('a thoughtSignature on text that the client has reaches it once', async () 
   }
 })
 
+test('a call of a second candidate waits for the end, too', async () => {
+  const both = (first: object, second: object, finishReason?: string): string =>
+    `data: ${JSON.stringify({ candidates: [first, second].map((part, index) => ({ index, finishReason, content: { parts: [part] } })) })}\n\n`
+  const calling = both({ text: 'Hello' }, call('a'))
+  const broken = await relay([cut(calling)], { api: 'gemini', policy: { attemptsMax: 2 } })
+  assert.doesNotMatch(broken.body, /functionCall/)
+  const whole = await relayed([stream(calling, both({ text: '!' }, { text: '' }, 'STOP'))])
+  assert.deepEqual([whole.text, whole.outcome.fault], ['Hello!', null])
+  assert.match(whole.body, /functionCall/)
+})
+
 test('thoughts and text in one chunk are told apart where a heal joins them', async () => {
   const thought = (text: string) => ({ text, thought: true })
   const got = await relayed([

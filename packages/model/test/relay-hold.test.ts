@@ -1,7 +1,8 @@
 /** What the relay holds back: tool calls until they are proven, the whole answer, or nothing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { unboundedShare } from '../src/memory-budget.ts'
+import { HeldFrames } from '../src/relay/held-frames.ts'
+import { MemoryBudget, unboundedShare } from '../src/memory-budget.ts'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { TOOLS } from './collect.ts'
 import { GOOD } from './play.ts'
@@ -61,6 +62,28 @@ test('with hold none, an interrupted call ends in an error', async () => {
   const got = await relayed([CALL_CUT, CALL], { hold: 'none' })
   assert.equal(got.error?.code, 'model_stream_interrupted')
   assert.equal(got.requests.length, 1)
+})
+
+test('small events that are held cost about their bytes, and go out as they came', () => {
+  const held = new HeldFrames()
+  const read = { text: 'data: {}\n\n'.repeat(6_000), bytes: undefined }
+  const source = (at: number) => ({ read, from: at * 10, to: at * 10 + 10, events: 1 })
+  for (let reads = 0; reads < 20; reads++)
+    for (let at = 0; at < 6_000; at++)
+      held.add('lifecycle', { data: '{}', source: source(at) }, undefined, undefined, [])
+  assert.ok(held.bytes <= 1.1 * 20 * read.text.length, String(held.bytes))
+  const [run, ...more] = held.takeAll()
+  assert.equal(more.length, 0)
+  assert.equal(run?.pieces().join(''), read.text.repeat(20))
+  assert.equal(run?.frames().length, 120_000)
+})
+
+test('an answer that would be held beyond the memory of all requests ends with a named fault', async () => {
+  const memory = new MemoryBudget(200_000).open()
+  const long = answer(...Array.from({ length: 40 }, (_, index) => `${index} `.repeat(2_000)))
+  const got = await relayed([long], { hold: 'answer', memory })
+  assert.deepEqual([got.status, got.outcome.fault?.category, got.requests.length], [429, 'quota_exceeded', 1])
+  assert.deepEqual((await relayed([long], { hold: 'tools', memory })).error, undefined)
 })
 
 const OTHERWISE: Play = [head(), role, text('Howdy'), reset]

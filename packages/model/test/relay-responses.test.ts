@@ -28,6 +28,7 @@ import type { Script } from '../../../test/kit/model-server.ts'
 const relayed = (script: Script, options: RelayedOptions = {}): Promise<Relayed> =>
   relay(script, { api: 'openai-responses', hold: 'tools', ...options })
 
+const BACKGROUND = { background: true, store: true }
 const HELLO = responseFrames([messageItem(['Hello', ' world'])])
 const typesOf = ({ frames }: Relayed): string[] => frames.map(({ json: event }) => event.type)
 const numbersOf = ({ frames }: Relayed): number[] => frames.map(({ json: event }) => event.sequence_number)
@@ -145,6 +146,27 @@ test('annotations of another attempt come once, and are an error where they do n
   const divided = responseFrames([partsItem(['Hello', ' world'], 'm', noted)])
   const got = await relayed([cut(...upToDelta(HELLO, 2)), stream(...divided)], { policy: { attemptsMax: 2 } })
   assert.equal(endOf(got).type, 'error')
+})
+
+test('an answer that waited in a queue says so, and a part begins once where it is read on', async () => {
+  const [created = '', ...rest] = HELLO.map((frame) =>
+    frame.replace(/"sequence_number":(\d+)/, (_, n) => `"sequence_number":${Number(n) + 1}`),
+  )
+  const first = created.replace('"sequence_number":1', '"sequence_number":0')
+  const queued = created.replaceAll('response.created', 'response.queued')
+  assert.equal((await relayed([stream(first, queued, ...rest)])).body, [first, queued, ...rest].join(''))
+  const final = wholeResponse([messageItem(['Hello', ' world'])])
+  const script: Script = ({ method, path }) =>
+    method === 'POST'
+      ? cut(...HELLO.slice(0, 4))
+      : path.includes('stream=true')
+        ? json(400, { error: { message: 'Response can no longer be streamed because it is more than 5 minutes old.' } })
+        : json(200, final)
+  const got = await relayed(script, { body: BACKGROUND })
+  assert.deepEqual(
+    [got.text, typesOf(got).filter((type) => type === 'response.content_part.added').length],
+    ['Hello world', 1],
+  )
 })
 
 test('an answer that needs no repair ends with the event that its server sent', async () => {
@@ -340,7 +362,6 @@ test('a response in one piece is retried, and every attempt has the same convers
 
 // ---- background ----
 
-const BACKGROUND = { background: true, store: true }
 const LONG = responseFrames([messageItem(['a', 'b', 'c', 'd'])])
 
 test('a background response is read on after the last event, and nothing is doubled', async () => {

@@ -14,8 +14,8 @@ import { type AnswerDecoder, objectArguments, type PartHandler, ReadAnswer, type
 export class GeminiDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
   json: JsonObject | undefined
-  #open: TextPart | undefined
-  #reason: string | undefined
+  /** By index. */
+  readonly #candidates = new Map<number, Candidate>()
 
   constructor(handler: PartHandler, nextPartId: () => string) {
     this.answer = new ReadAnswer(handler, nextPartId)
@@ -34,48 +34,60 @@ export class GeminiDecoder implements AnswerDecoder {
     if (!Array.isArray(json['candidates']) && !isObject(json['promptFeedback']))
       throw new Fault('model_server_error', { phase: 'stream', facts: { detail: 'the answer has no candidates' } })
     this.#chunk(json)
-    this.#reason ??= 'STOP' // a document that parses was sent to its end
+    // A document that parses was sent to its end.
+    if (this.#candidates.size === 0) this.#candidateAt(0)
+    for (const candidate of this.#candidates.values()) candidate.reason ??= 'STOP'
     this.close()
   }
 
-  /** The frame read last has a finish reason, and nothing came after it. */
+  /** The candidates have a finish reason each, and nothing came after it. */
   get isTail(): boolean {
-    return this.#reason !== undefined
+    const all = [...this.#candidates.values()]
+    return all.length > 0 && all.every(({ reason }) => reason !== undefined)
   }
 
   close(): void {
-    if (this.#reason === undefined) return
-    this.answer.finish = finishOf(this.#reason, this.answer.tools.length > 0) // I1
+    const reason = this.#candidates.values().next().value?.reason
+    if (reason === undefined || !this.isTail) return
+    this.answer.finish = finishOf(reason, this.answer.tools.length > 0) // I1
     this.answer.ended = true
   }
 
   // ---- details ----
 
   #chunk({ candidates, promptFeedback, usageMetadata }: JsonObject): void {
-    const before = this.answer.progress
-    let reason: string | undefined
-    for (const { content, finishReason } of objectsIn(candidates).slice(0, 1)) {
-      for (const part of objectsIn(objectOr(content)['parts'])) this.#part(part)
-      if (typeof finishReason === 'string' && finishReason !== 'FINISH_REASON_UNSPECIFIED') reason = finishReason
+    for (const { index, content, finishReason } of objectsIn(candidates)) {
+      const own = this.#candidateAt(numberOr(index))
+      const before = this.answer.progress
+      for (const part of objectsIn(objectOr(content)['parts'])) this.#part(own, part)
+      const isReason = typeof finishReason === 'string' && finishReason !== 'FINISH_REASON_UNSPECIFIED'
+      if (isReason || this.answer.progress !== before) own.reason = isReason ? finishReason : undefined // I1
     }
     const { blockReason } = objectOr(promptFeedback)
-    if (typeof blockReason === 'string') reason = 'SAFETY' // the prompt was refused, and that is the answer
-    if (reason !== undefined || this.answer.progress !== before) this.#reason = reason // I1
+    if (typeof blockReason === 'string') this.#candidateAt(0).reason = 'SAFETY' // the prompt was refused, and that is the answer
     this.#usage(usageMetadata)
   }
 
-  #part({ text, thought, functionCall }: JsonObject): void {
+  #candidateAt(index: number): Candidate {
+    const known = this.#candidates.get(index)
+    if (known !== undefined) return known
+    const made: Candidate = { open: undefined, reason: undefined }
+    this.#candidates.set(index, made)
+    return made
+  }
+
+  #part(own: Candidate, { text, thought, functionCall }: JsonObject): void {
     const { answer } = this
     if (isObject(functionCall)) {
-      this.#open = undefined
+      own.open = undefined
       const call = answer.openTool(stringOr(functionCall['id']), stringOr(functionCall['name']))
       answer.growTool(call, objectArguments(functionCall['args']))
       return
     }
     if (typeof text !== 'string' || text === '') return
     const kind = thought === true ? 'reasoning' : 'text'
-    if (this.#open?.kind !== kind) this.#open = answer.openText(kind)
-    answer.growText(this.#open, text)
+    if (own.open?.kind !== kind) own.open = answer.openText(kind)
+    answer.growText(own.open, text)
   }
 
   #usage(usage: unknown): void {
@@ -88,6 +100,8 @@ export class GeminiDecoder implements AnswerDecoder {
     this.answer.count({ input, output, cacheRead })
   }
 }
+
+type Candidate = { open: TextPart | undefined; reason: string | undefined }
 
 /** Gemini's finish reasons under the names of OpenAI's chat API. */
 const FINISH: Readonly<Record<string, string>> = {

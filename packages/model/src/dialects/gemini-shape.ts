@@ -38,7 +38,10 @@ export class GeminiShape implements ClientShape {
     this.#identity ??= { responseId, modelVersion }
     const parts = partsOf(json)
     // A picture, code that the provider ran, or a second candidate cannot be compared with another attempt.
-    if (objectsIn(candidates).length > 1 || parts.some((part) => !COMPARED.some((key) => key in part)))
+    if (
+      objectsIn(candidates).some(({ index }, at) => at > 0 || (index ?? 0) !== 0) ||
+      parts.some((part) => !COMPARED.some((key) => key in part))
+    )
       this.canHeal = false
     const same = { ...json, ...this.#identity }
     const out = fresh === undefined ? same : this.#withFresh(same, fresh)

@@ -217,6 +217,9 @@ export class ResponsesDecoder implements AnswerDecoder {
       return this.#grow(item, partIndex(json), delta, type === REFUSAL)
     switch (type) {
       case 'response.content_part.added':
+        item.chars[partIndex(json)] ??= 0
+        if (item.kind === 'text') this.frameKind = 'opening'
+        return undefined
       case 'response.reasoning_summary_part.added':
         if (item.kind === 'text') this.frameKind = 'opening'
         return undefined

@@ -23,7 +23,8 @@ export class ResponsesShape implements ClientShape {
   #number = 0
   /** The response object that the client was given first. */
   #response: JsonObject | undefined
-  #isInProgress = false
+  /** The lifecycle events that the client was given. */
+  readonly #told = new Set<unknown>()
   /** Another attempt than the first continues what the client holds. */
   #isHealed = false
   /** An id was missing, so the server's final object does not have it either. */
@@ -96,11 +97,11 @@ export class ResponsesShape implements ClientShape {
   }
 
   #lifecycle(frame: SseFrame, json: JsonObject): SseFrame | string {
-    const isProgress = json['type'] === 'response.in_progress'
-    if (isProgress ? this.#isInProgress : this.#response !== undefined) return ''
+    const { type } = json
+    if (this.#told.has(type) || this.#isHealed) return ''
     const response = objectOr(json['response'])
     this.#response ??= response
-    this.#isInProgress ||= isProgress
+    this.#told.add(type)
     return this.#out(frame, json, { response: this.#asFirst(response) })
   }
 
@@ -245,6 +246,9 @@ export class ResponsesShape implements ClientShape {
       case 'response.reasoning_text.delta':
       case 'response.reasoning_summary_text.delta':
         if (mine !== undefined) note(mine, json)
+        break
+      case 'response.reasoning_summary_part.added':
+        if (mine !== undefined) mine.summaries[at.summary_index ?? 0] ??= new FlatText()
         break
       case 'response.content_part.added':
         if (mine !== undefined) this.#opened(mine, at.content_index ?? 0, objectOr(json['part']))
