@@ -148,3 +148,14 @@ test('a redirect to another address does not take the token along, and the fault
     })
   assert.ok(other.requests.every(({ headers }) => headers.authorization === undefined))
 })
+
+test('an output whose beginning is no longer kept says where it begins', async () => {
+  await using daemon = await FakeDaemon.start((response, _request, index) => {
+    if (index === 0) response.writeHead(200).end('whole')
+    else response.writeHead(206, { 'content-range': 'bytes 12-15/16' }).end('rest')
+  })
+  const client = new DaemonClient({ url: daemon.url, token: 'x' })
+  const [whole, rest] = [await client.output('s1', 'e1', 'stdout'), await client.output('s1', 'e1', 'stdout')]
+  assert.deepEqual([whole.from, await new Response(whole).text()], [0, 'whole'])
+  assert.deepEqual([rest.from, await new Response(rest).text()], [12, 'rest'])
+})
