@@ -204,14 +204,17 @@ test('an answer that breaks off within a key continues before it, and the key ap
   const kept: string[] = []
   const { api, id, turnId } = await saying(t, async function* (options) {
     kept.push(options.kept ?? '')
-    yield delta('text-delta', 'p1', kept.length === 1 ? `The key is ${HALF}` : `${KEY}. So it is.`)
+    yield delta('text-delta', 'p1', kept.length === 1 ? `The key that I was given is ${HALF}` : `${KEY}. So it is.`)
     yield kept.length === 1 ? broken() : done
   })
   const events = await api.ended(id, turnId)
-  assert.deepEqual(kept, ['', 'The key is '])
+  assert.deepEqual(kept, ['', 'The key that I was given is '])
   const end = events.at(-1)
   assert.ok(end?.type === 'turn-end')
-  assert.deepEqual([end.text, assembled(events).get(1)], Array(2).fill('The key is [redacted]. So it is.'))
+  assert.deepEqual(
+    [end.text, assembled(events).get(1)],
+    Array(2).fill('The key that I was given is [redacted]. So it is.'),
+  )
   assert.ok(!JSON.stringify(events).includes(HALF))
 })
 
