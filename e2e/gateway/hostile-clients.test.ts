@@ -182,7 +182,7 @@ describe('under load', LIMIT, () => {
     const before = await rig.gateway.usedMib()
     const piece = text('z'.repeat(1024 * 1024))
     let sent = 0
-    const much = stall(role, ...Array.from({ length: 12 }, () => piece), () => void sent++)
+    const much = stall(role, ...Array.from({ length: 7 }, () => piece), () => void sent++)
     for (let round = 0; round < 2; round++) {
       const names = Array.from({ length: 4 }, () => rig.upstream.plays(much))
       const sockets = await Promise.all(names.map((name) => asks(rig.gateway, name)))
@@ -191,7 +191,7 @@ describe('under load', LIMIT, () => {
       await eventually('left', () => rig.upstream.open === 0)
     }
     const grown = (await rig.gateway.usedMib()) - before
-    assert.ok(grown < 50, `${grown} MiB of ${2 * 4 * 12}`)
+    assert.ok(grown < 50, `${grown} MiB of ${2 * 4 * 7}`)
   })
 })
 
