@@ -26,6 +26,9 @@ test('a call is never lost over a heal: the last text and a call in one chunk', 
 
 test('a thoughtSignature on text that the client has reaches it once', async () => {
   const signed = chunkOf([{ text: 'Hello', thoughtSignature: 'SIG' }])
+  const after = chunkOf([{ text: '', thought: true, thoughtSignature: 'SIG' }])
+  const twice = await relayed([cut(says('Hello'), after), stream(says('Hello'), after, says(' world'), stops())])
+  assert.deepEqual([twice.text, twice.body.match(/SIG/g)?.length], ['Hello world', 1])
   for (const first of [says('Hello'), says('Hel'), signed]) {
     const got = await relayed([cut(first), stream(signed, says(' world'), stops())])
     assert.equal(got.text, 'Hello world')

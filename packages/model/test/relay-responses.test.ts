@@ -29,6 +29,7 @@ const relayed = (script: Script, options: RelayedOptions = {}): Promise<Relayed>
   relay(script, { api: 'openai-responses', hold: 'tools', ...options })
 
 const BACKGROUND = { background: true, store: true }
+const TOO_OLD = { error: { message: 'Response can no longer be streamed because it is more than 5 minutes old.' } }
 const HELLO = responseFrames([messageItem(['Hello', ' world'])])
 const typesOf = ({ frames }: Relayed): string[] => frames.map(({ json: event }) => event.type)
 const numbersOf = ({ frames }: Relayed): number[] => frames.map(({ json: event }) => event.sequence_number)
@@ -157,11 +158,17 @@ test('an answer that waited in a queue says so, and a part begins once where it 
   assert.equal((await relayed([stream(first, queued, ...rest)])).body, [first, queued, ...rest].join(''))
   const final = wholeResponse([messageItem(['Hello', ' world'])])
   const script: Script = ({ method, path }) =>
-    method === 'POST'
-      ? cut(...HELLO.slice(0, 4))
-      : path.includes('stream=true')
-        ? json(400, { error: { message: 'Response can no longer be streamed because it is more than 5 minutes old.' } })
-        : json(200, final)
+    method === 'POST' ? cut(...HELLO.slice(0, 4)) : path.includes('stream=true') ? json(400, TOO_OLD) : json(200, final)
+  const items = [reasoningItem(['h', 'm']), customItem('patch', 'a long input')]
+  for (const last of [4, 5, 12]) {
+    const late: Script = ({ method, path }) => {
+      if (method === 'POST') return cut(...responseFrames(items).slice(0, last))
+      return path.includes('stream=true') ? json(400, TOO_OLD) : json(200, wholeResponse(items))
+    }
+    const read = await relayed(late, { body: BACKGROUND })
+    dense(read)
+    assert.match(read.frames.map(({ json: { delta = '' } }) => delta).join(''), /^hm(?:a long input)?$/)
+  }
   const got = await relayed(script, { body: BACKGROUND })
   assert.deepEqual(
     [got.text, typesOf(got).filter((type) => type === 'response.content_part.added').length],

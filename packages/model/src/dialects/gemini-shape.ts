@@ -1,6 +1,6 @@
 /** Gemini's chunks as the client gets them: one id and model over all attempts. As they came, if only one attempt was needed. */
 import type { SseFrame } from '@breakfall/wire'
-import { type JsonObject, objectOr, objectsIn } from '../json.ts'
+import { type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 import { Extras, extrasIn, extraOf } from './extras.ts'
 
@@ -44,7 +44,7 @@ export class GeminiShape implements ClientShape {
     )
       this.canHeal = false
     const same = { ...json, ...this.#identity }
-    const out = fresh === undefined ? same : this.#withFresh(same, fresh)
+    const out = this.#healing ? this.#withFresh(same, fresh) : same
     if (!this.#extras.add(extrasOf(json))) this.canHeal = false
     this.#signed += partsOf(out).filter((part) => isText(part) && 'thoughtSignature' in part).length
     return this.#healing ? plainFrame({ data: JSON.stringify(out) }) : frame
@@ -63,16 +63,17 @@ export class GeminiShape implements ClientShape {
   }
 
   /** The chunk with only the new part of its texts. Calls stay as they are; the same thoughts have one signature, whichever it is. */
-  #withFresh(chunk: JsonObject, fresh: readonly string[]): JsonObject {
+  #withFresh(chunk: JsonObject, fresh: Fresh): JsonObject {
     const [first, ...others] = objectsIn(chunk['candidates'])
     if (first === undefined) return chunk
-    const rest = [...fresh]
+    const rest = fresh === undefined ? undefined : [...fresh]
     const parts = partsOf(chunk).flatMap((part) => {
       if (!isText(part)) return [part]
-      const text = part['text'] === '' ? '' : (rest.shift() ?? '')
+      const text = part['text'] === '' || rest === undefined ? stringOr(part['text']) : (rest.shift() ?? '')
       const { thoughtSignature: signature, ...unsigned } = part
-      const isSigned = signature !== undefined && ++this.#signatures > this.#signedBefore
-      return isSigned ? [{ ...part, text }] : text === '' ? [] : [{ ...unsigned, text }]
+      const isKnown = signature !== undefined && ++this.#signatures <= this.#signedBefore && text === ''
+      if (signature !== undefined && !isKnown) return [{ ...part, text }]
+      return text === '' && part['text'] !== '' ? [] : [{ ...unsigned, text }]
     })
     const known = Object.entries(first).filter(([key, value]) => this.#extras.has(extraOf(key, value)))
     const candidate = Object.fromEntries(Object.entries(first).filter(([key]) => !known.some(([name]) => name === key)))

@@ -221,7 +221,7 @@ export class ResponsesDecoder implements AnswerDecoder {
         if (item.kind === 'text') this.frameKind = 'opening'
         return undefined
       case 'response.reasoning_summary_part.added':
-        if (item.kind === 'text') this.frameKind = 'opening'
+        item.chars[partIndex(json)] ??= 0
         return undefined
       case 'response.function_call_arguments.delta':
       case 'response.custom_tool_call_input.delta':

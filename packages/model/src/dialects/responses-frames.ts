@@ -43,15 +43,27 @@ function itemEvents(item: JsonObject, output_index: number, known: SeenItem | un
   const { type } = item
   const at = { item_id: item['id'], output_index }
   const added = { type: 'response.output_item.added', output_index, item: emptied(item) }
-  const inside =
-    type === 'message'
-      ? objectsIn(item['content']).flatMap((part, index) =>
+  const inside = (): readonly JsonObject[] => {
+    switch (type) {
+      case 'message':
+        return objectsIn(item['content']).flatMap((part, index) =>
           partEvents(part, { ...at, content_index: index }, known, index),
         )
-      : type === 'function_call'
-        ? argumentEvents(item, at, known?.arguments ?? '')
-        : []
-  return [...(known === undefined ? [added] : []), ...inside, { type: 'response.output_item.done', output_index, item }]
+      case 'function_call':
+        return argumentEvents(item, at, known?.arguments ?? '')
+      case 'custom_tool_call':
+        return inputEvents(item, at, known)
+      case 'reasoning':
+        return known === undefined ? [] : summaryEvents(item, at, known)
+      default:
+        return []
+    }
+  }
+  return [
+    ...(known === undefined ? [added] : []),
+    ...inside(),
+    { type: 'response.output_item.done', output_index, item },
+  ]
 }
 
 function emptied(item: JsonObject): JsonObject {
@@ -78,6 +90,35 @@ function partEvents(
     ...(delta === '' ? [] : [{ type: `${name}.delta`, ...at, delta, ...logprobs }]),
     { type: `${name}.done`, ...at, [key]: text, ...logprobs },
     { type: 'response.content_part.done', ...at, part },
+  ]
+}
+
+/** A summary whose beginning was streamed is streamed to its end. */
+function summaryEvents(item: JsonObject, at: JsonObject, { chars }: SeenItem): readonly JsonObject[] {
+  const name = 'response.reasoning_summary'
+  return objectsIn(item['summary']).flatMap((part, summary_index) => {
+    const of = { ...at, summary_index }
+    const text = stringOr(part['text'])
+    const delta = text.slice(chars[summary_index] ?? 0)
+    return [
+      ...(chars[summary_index] === undefined
+        ? [{ type: `${name}_part.added`, ...of, part: { ...part, text: '' } }]
+        : []),
+      ...(delta === '' ? [] : [{ type: `${name}_text.delta`, ...of, delta }]),
+      { type: `${name}_text.done`, ...of, text },
+      { type: `${name}_part.done`, ...of, part },
+    ]
+  })
+}
+
+/** A whole one needs no events besides its beginning and its end. */
+function inputEvents(item: JsonObject, at: JsonObject, known: SeenItem | undefined): readonly JsonObject[] {
+  if (known === undefined) return []
+  const input = stringOr(item['input'])
+  const delta = input.slice(known.arguments.length)
+  return [
+    ...(delta === '' ? [] : [{ type: 'response.custom_tool_call_input.delta', ...at, delta }]),
+    { type: 'response.custom_tool_call_input.done', ...at, input },
   ]
 }
 
