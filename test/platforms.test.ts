@@ -15,6 +15,7 @@ const PROC_ELSEWHERE: Readonly<Record<string, string>> = {
   'packages/runner/src/isolation/shared-network.ts': 'a command that runs in the sandbox',
   'packages/runner/src/isolation/remount.ts': 'a Perl script that enters the sandbox',
   'packages/runner/src/isolation/bwrap-args.ts': 'arguments of bubblewrap',
+  'packages/runner/src/box/guard-watch.ts': 'a mount of a sandbox',
   'packages/runner/src/isolation/view.ts': 'the folders of a sandbox',
   'packages/runner/src/isolation/host.ts': 'the files that a sandbox sees empty',
   'packages/runner/src/checkpoint/git-command.ts': 'arguments of bubblewrap',

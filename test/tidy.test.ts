@@ -55,6 +55,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',
   'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
+  'packages/wire/src/node/body.ts': 'a body that must arrive in time',
   'packages/cli/src/daemon/until-idle.ts': 'waits for the work to end',
   'packages/cli/src/run/downloads.ts': 'waits for downloads to end',
   'packages/cli/src/commands/uninstall.ts': 'waits for a process to end',
