@@ -174,10 +174,10 @@ class RunningGateway {
         facts: { name: `the path has ${ambiguity}` },
         errorRaw: `path ${call.path.slice(0, 200)}`,
       })
-    const { bodyBytesMax, bodySilenceMs, requestMs } = this.#settings.limits
+    const { bodyBytesMax, bodySilenceMs } = this.#settings.limits
     const isPost = call.method === 'POST'
     const route = isPost ? modelRoute(call.path) : undefined
-    const { sent, model, read } = await receiveBody(bodyChunks(call.req, bodySilenceMs, requestMs), {
+    const { sent, model, read } = await receiveBody(bodyChunks(call.req, bodySilenceMs), {
       headers: headersOf(call.req),
       bytesMax: bodyBytesMax,
       memory: call.memory, // I2

@@ -27,17 +27,9 @@ export async function readJson<T>(
   return parseRequest(schema, parseJson(bytes))
 }
 
-/**
- * A large body as it arrives. Gives up if the client sends nothing for `silenceMs` while we wait for it, or if the whole takes longer
- * than `withinMs`.
- */
-export function bodyChunks(
-  req: IncomingMessage,
-  silenceMs = BODY_MS,
-  withinMs = Number.POSITIVE_INFINITY,
-): AsyncGenerator<Buffer, void, undefined> {
-  const until = performance.now() + withinMs
-  return chunksOf(req, () => Math.min(silenceMs, until - performance.now()), silenceMs)
+/** A large body as it arrives. Gives up if the client sends nothing for `silenceMs` while we wait for it. */
+export function bodyChunks(req: IncomingMessage, silenceMs = BODY_MS): AsyncGenerator<Buffer, void, undefined> {
+  return chunksOf(req, () => silenceMs, silenceMs)
 }
 
 // ---- details ----
@@ -64,9 +56,12 @@ async function* chunksOf(
   leftMs: () => number,
   limitMs: number,
 ): AsyncGenerator<Buffer, void, undefined> {
-  let wake = (): void => undefined
-  const onEvent = (): void => wake()
-  for (const name of EVENTS) req.on(name, onEvent)
+  let arrived = (): void => undefined
+  let ended = (): void => undefined
+  const onReadable = (): void => arrived()
+  const onEnd = (): void => ended()
+  req.on('readable', onReadable)
+  for (const name of ENDS) req.on(name, onEnd)
   try {
     for (;;) {
       const chunk = req.read() as Buffer | null
@@ -76,18 +71,23 @@ async function* chunksOf(
       else
         await new Promise<void>((resolve, reject) => {
           const timer = setTimeout(() => reject(tooSlow(limitMs)), Math.max(0, leftMs()))
-          wake = () => {
+          ended = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+          arrived = () => {
             clearTimeout(timer)
             setImmediate(resolve)
           }
         })
     }
   } finally {
-    for (const name of EVENTS) req.off(name, onEvent)
+    req.off('readable', onReadable)
+    for (const name of ENDS) req.off(name, onEnd)
   }
 }
 
-const EVENTS = ['readable', 'end', 'error', 'close'] as const
+const ENDS = ['end', 'error', 'close'] as const
 
 const brokenOff = (): Error =>
   Object.assign(new Error('the client closed the connection'), { code: 'ERR_STREAM_PREMATURE_CLOSE' })
