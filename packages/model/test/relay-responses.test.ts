@@ -12,6 +12,7 @@ import {
   messageItem,
   otherItem,
   reasoningItem,
+  responseEvent,
   responding,
   responseFrames,
   unnumbered,
@@ -121,6 +122,18 @@ test('a message that another attempt sends in one event continues in the part th
     assert.deepEqual(endOf(got).response.output[0].content[0].text, 'Hello world')
     assert.equal(new Set(typesOf(got)).size, typesOf(got).length - 1)
   }
+})
+
+test('text never continues a refusal that the client holds', async () => {
+  const at = { item_id: 'msg_1', output_index: 0, content_index: 0 }
+  const [created = '', progress = '', added = '', , , , , , completed = ''] = HELLO
+  const refused = responseEvent({ type: 'response.refusal.delta', ...at, delta: 'No' })
+  const part = responseEvent({ type: 'response.content_part.added', ...at, part: { type: 'refusal', refusal: '' } })
+  const text = responseEvent({ type: 'response.output_text.delta', ...at, delta: ' way' })
+  const begun = [created, progress, added, part, refused]
+  const got = await relayed([cut(...begun), stream(...begun, text, completed)], { policy: { attemptsMax: 2 } })
+  assert.equal(endOf(got).type, 'error')
+  assert.doesNotMatch(got.body, / way/)
 })
 
 test('what the provider ran in another attempt before the text is one more item', async () => {

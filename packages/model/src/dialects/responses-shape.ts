@@ -299,7 +299,8 @@ export class ResponsesShape implements ClientShape {
     const { content_index: given, type } = json
     const asked = typeof given === 'number' ? given : 0
     const index = from.isNew || mine === undefined ? asked : this.#partFor(from, mine, asked)
-    const fits = from.isNew ? mine !== undefined : mine?.isOpen === true && index === mine.openPart // I4
+    const isSameKind = (type === 'response.refusal.delta') === (mine?.parts[index ?? 0]?.['type'] === 'refusal')
+    const fits = from.isNew ? mine !== undefined : mine?.isOpen === true && index === mine.openPart && isSameKind // I4
     if (mine === undefined || index === undefined || !fits) {
       if (delta === '') return ''
       throw this.#divergence()
