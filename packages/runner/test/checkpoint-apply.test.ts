@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
-import { type ApplyContext, type Applied, applyPlan } from '../src/checkpoint/apply.ts'
+import { type ApplyContext, type Applied, applyPlan, removeStaging } from '../src/checkpoint/apply.ts'
 import type { RestorePlan } from '../src/checkpoint/plan.ts'
 import { openFolder } from '../src/files/walk.ts'
 
@@ -86,7 +86,6 @@ type Failure = { count: number; at: number; readonly isDead: boolean }
 
 function failures(t: TestContext, isDead: boolean): Failure {
   const { openSync } = fs
-  const { rm } = fs.promises
   const state: Failure = { count: 0, at: Number.POSITIVE_INFINITY, isDead }
   const step = (): void => {
     state.count += 1
@@ -103,10 +102,6 @@ function failures(t: TestContext, isDead: boolean): Failure {
   t.mock.method(fs, 'openSync', (path: fs.PathLike, flags: number, mode?: number): number => {
     if ((flags & constants.O_CREAT) !== 0) step()
     return openSync(path, flags, mode)
-  })
-  t.mock.method(fs.promises, 'rm', async (path: fs.PathLike, options: fs.RmOptions) => {
-    step()
-    await rm(path, options)
   })
   syncBuiltinESMExports()
   t.after(() => {
@@ -163,6 +158,41 @@ for (const [what, isDead] of [
       assert.ok(!fs.readdirSync(folder).some((name) => name.startsWith('.breakfall-')))
     }
   })
+
+test('a restore and its recovery remove what is theirs, and not what took the name of their folder', async (t) => {
+  const folder = tempFolder(t)
+  const content = Buffer.from('back')
+  let staging = ''
+  const took = (): void => {
+    fs.renameSync(join(folder, staging), join(folder, 'renamed'))
+    fs.mkdirSync(join(folder, staging, 'deep'), { recursive: true })
+    fs.writeFileSync(join(folder, staging, 'deep/file'), 'a command made this')
+  }
+  await applyPlan(
+    {
+      open: () => openFolder(folder, []),
+      owner: undefined,
+      safeAt: 0n,
+      sizes: new Map(),
+      blobs: () => {
+        took()
+        return Promise.resolve(new Map([[oidOf('back'), content]]))
+      },
+      onStaging: (name) => (staging = name),
+    },
+    { ...PLAN, writes: [write('gone', 'back', true)], removals: [], modes: [], folders: [], emptied: [] },
+  )
+  using root = openFolder(folder, [])
+  await removeStaging(root, staging)
+  assert.equal(fs.readFileSync(join(folder, 'gone'), 'utf8'), 'back')
+  assert.equal(fs.readFileSync(join(folder, staging, 'deep/file'), 'utf8'), 'a command made this')
+  assert.deepEqual(fs.readdirSync(join(folder, 'renamed')), [])
+  fs.rmSync(join(folder, staging), { recursive: true })
+  fs.symlinkSync('renamed', join(folder, staging))
+  fs.writeFileSync(join(folder, 'renamed/0'), 'linked')
+  await removeStaging(root, staging)
+  assert.equal(fs.readFileSync(join(folder, 'renamed/0'), 'utf8'), 'linked', 'a link is not followed')
+})
 
 test('a large restore takes content in parts, and lets others have their turn', async (t) => {
   const folder = tempFolder(t)

@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs'
 import { type CheckpointedBox, Checkpoints } from '../checkpoint/checkpoints.ts'
 import type { CommandPlace } from '../checkpoint/git-command.ts'
+import { numbersOf } from '../files/walk.ts'
 import type { RunnerHost } from '../host.ts'
 import type { ExecStarter } from './exec-starter.ts'
 import type { BoxExecs } from './execs.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { isInside } from './workspace.ts'
 import { workspaceOf } from './workspace-access.ts'
-import { numbersOf } from './workspace-identity.ts'
 
 type BoxParts = {
   readonly id: string

@@ -8,19 +8,9 @@
  *     did not have.
  */
 import { randomUUID } from 'node:crypto'
-import {
-  closeSync,
-  constants,
-  fchownSync,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, constants, fchownSync, lstatSync, openSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
+import { readRegular } from '../files/regular-file.ts'
 import { harmlessPart, nestedIn, pathInWorkspace, settingsIn } from './git-files.ts'
 
 export type PlantedCheck = {
@@ -58,22 +48,6 @@ export function numbersAt(path: string): string {
   return `${dev}:${ino}`
 }
 
-/** The start of a regular file, without following a link; undefined if there is none. */
-export function readRegular(path: string, bytesMax = TEXT_BYTES_MAX): Buffer | undefined {
-  let fd: number
-  try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
-  } catch {
-    return undefined // missing, a link, or not readable for us
-  }
-  try {
-    const stat = fstatSync(fd)
-    return stat.isFile() && stat.size <= bytesMax ? readFileSync(fd) : undefined
-  } finally {
-    closeSync(fd)
-  }
-}
-
 /** The nested repositories of indexes, read again only when an index has changed. */
 export class GitIndexes {
   readonly #seen = new Map<string, { readonly stamp: string; readonly nested: readonly string[] | undefined }>()
@@ -94,7 +68,6 @@ export class GitIndexes {
 
 // ---- details, in the order they are used above ----
 
-const TEXT_BYTES_MAX = 256 * 1024
 const INDEX_BYTES_MAX = 256 * 1024 * 1024
 const LISTED_MAX = 100_000
 const NESTED_MAX = 1_000

@@ -30,7 +30,7 @@ export async function recoverBox(
 ): Promise<void> {
   await removeTree(box.paths.warm) // sandboxes of an earlier process that were not used; their doors have ended
   box.uploads.sweep(() => workspaceOf(box.stored, host.clock.machineBootId).open())
-  box.checkpoints?.recover()
+  await box.checkpoints?.recover()
   const folders = new Set(box.execs.onDisk())
   const reserved = new Map(box.reservations.read().map((entry) => [entry.execId, entry]))
   for (const execId of folders) {

@@ -51,12 +51,6 @@ export function openSame(path: string, expected: FolderIdentity | undefined, mac
   throw workspaceGone(path, 'is another folder now')
 }
 
-/** Device and inode as `stat -c %d:%i` prints them. */
-export function numbersOf(fd: number): string {
-  const { dev, ino } = fstatSync(fd, { bigint: true })
-  return `${dev}:${ino}`
-}
-
 // ---- details ----
 
 function identityOf(fd: number, machineBootId: string): FolderIdentity {

@@ -19,12 +19,12 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   renameSync,
   rmdirSync,
   symlinkSync,
   unlinkSync,
 } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
@@ -83,14 +83,27 @@ export async function applyPlan(context: ApplyContext, plan: RestorePlan): Promi
   const staging = `.breakfall-${randomUUID()}`
   context.onStaging(staging)
   mkdirSync(root.at(staging), { mode: 0o700 })
+  using staged = openFolder(root.itself, [staging])
   try {
-    using staged = openFolder(root.itself, [staging])
     await stageAll(context, staged, plan.writes) // I1
     const { owner, safeAt } = context
     return await change({ owner, safeAt, root, staged, touched: new Map() }, plan)
   } finally {
-    await rm(root.at(staging), { recursive: true, force: true })
+    await removeStaged(root, staging, staged)
   }
+}
+
+/** Removes what a killed restore left. */
+export async function removeStaging(root: OpenFolder, staging: string): Promise<void> {
+  let staged: OpenFolder
+  try {
+    staged = openFolder(root.itself, [staging])
+  } catch (error) {
+    if (isMissing(error)) return // removed already, or a command took its name
+    throw error
+  }
+  using folder = staged
+  await removeStaged(root, staging, folder)
 }
 
 // ---- details, in the order they are used above ----
@@ -131,6 +144,23 @@ function statIn(parent: OpenFolder, name: Buffer): BigIntStats | undefined {
     return fstatSync(fd, { bigint: true })
   } finally {
     closeSync(fd)
+  }
+}
+
+/** By descriptor and one level deep: a command that takes the folder's name, or puts a link there, loses only what is ours. */
+async function removeStaged(root: OpenFolder, staging: string, staged: OpenFolder): Promise<void> {
+  for (const [i, name] of readdirSync(staged.itself, { encoding: 'buffer' }).entries()) {
+    try {
+      unlinkSync(staged.at(name))
+    } catch (error) {
+      if (!['ENOENT', 'EISDIR', 'EPERM'].includes(errorCode(error) ?? '')) throw error // a folder is not ours
+    }
+    if (i % PATHS_AT_ONCE === PATHS_AT_ONCE - 1) await setImmediate()
+  }
+  try {
+    rmdirSync(root.at(staging))
+  } catch (error) {
+    if (!isMissing(error) && errorCode(error) !== 'ENOTEMPTY') throw error // it was renamed, or something is in it
   }
 }
 

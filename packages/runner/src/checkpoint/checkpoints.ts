@@ -5,7 +5,6 @@
  * I2  A restore starts only while nothing runs, and nothing else starts until it has ended.
  * I3  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
  */
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, CheckpointList, Restored, RestoreRequest } from '@breakfall/wire'
@@ -17,6 +16,7 @@ import type { WorkspaceAccess } from '../files/workspace-files.ts'
 import type { RunnerHost } from '../host.ts'
 import { makeFolder } from '../state/disk.ts'
 import { Activity } from './activity.ts'
+import { removeStaging } from './apply.ts'
 import { capture, type Captured } from './capture.ts'
 import { checkpointFault } from './checkpoint-fault.ts'
 import type { CommandPlace } from './git-command.ts'
@@ -66,13 +66,13 @@ export class Checkpoints {
   // ---- what happens in the box ----
 
   /** After a restart: removes what a killed restore left in the workspace. Files it had not changed yet stay unchanged. */
-  recover(): void {
+  async recover(): Promise<void> {
     this.#activity.recover()
     const { staging } = this.#records
     if (staging === null) return
     try {
       using root = this.#box.workspace().open()
-      rmSync(root.at(staging), { recursive: true, force: true })
+      await removeStaging(root, staging)
     } catch {
       return // the folder is not there now; the next restart tries again
     }

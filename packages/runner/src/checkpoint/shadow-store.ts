@@ -7,18 +7,10 @@
  * I4  What the seed borrows from the workspace's repository is copied into the store; until then a box could damage it.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import {
-  copyFileSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { copyRegular, readRegular } from '../files/regular-file.ts'
+import { numbersOf, openFolder, type OpenFolder } from '../files/walk.ts'
 import { type CommandOptions, type CommandPlace, runInPlace } from './git-command.ts'
 import {
   decodeManifest,
@@ -223,19 +215,15 @@ export class ShadowStore {
 
   /** Starts from a copy of the repository's index: what git has already hashed is not hashed again. */
   async #seed(signal: AbortSignal): Promise<void> {
-    const own = join(this.#place.workspace, '.git')
-    const index = join(own, 'index')
     try {
-      if (!lstatSync(own).isDirectory() || !lstatSync(index).isFile() || lstatSync(index).size > INDEX_BYTES_MAX) return
-      if (
-        !lstatSync(join(own, 'objects')).isDirectory() ||
-        /objectformat/i.test(readFileSync(join(own, 'config'), 'utf8'))
-      )
-        return
-      copyFileSync(index, this.#file('index'))
+      using own = this.#openOwn()
+      openFolder(own.itself, ['objects'])[Symbol.dispose]() // a folder, and no link
+      const config = readRegular(own.at('config'))?.toString('latin1')
+      if (config === undefined || /objectformat/i.test(config)) return
+      const index = copyRegular(own.at('index'), this.#file('index'), INDEX_BYTES_MAX)
+      if (index === undefined) return
       // Git compares files again that changed in the second in which the index was written, or later.
-      const { atime, mtimeMs } = statSync(index)
-      utimesSync(this.#file('index'), atime, Math.floor(mtimeMs / 1000) - 1)
+      utimesSync(this.#file('index'), index.atime, Math.floor(index.mtimeMs / 1000) - 1)
       writeFileSync(this.#file('seeded'), '')
       this.#isSeeded = true
       await this.#cleanSeed(signal)
@@ -259,12 +247,19 @@ export class ShadowStore {
       })
   }
 
+  /** The workspace's `.git`, if it is a folder. Throws if not. A command may run meanwhile, so all of it is read by descriptor. */
+  #openOwn(): OpenFolder {
+    const workspace = openFolder(this.#place.workspace, [])
+    if (numbersOf(workspace.fd) === this.#place.numbers) return openFolder(workspace, ['.git'])
+    workspace[Symbol.dispose]()
+    throw new Error('the workspace is another folder now')
+  }
+
   /** Of the workspace's repository. */
   #ownExcludes(): string {
     try {
-      const file = join(this.#place.workspace, '.git/info/exclude')
-      if (!lstatSync(file).isFile() || lstatSync(file).size > EXCLUDE_BYTES_MAX) return ''
-      return readFileSync(file, 'latin1')
+      using info = openFolder(this.#openOwn(), ['info'])
+      return readRegular(info.at('exclude'), EXCLUDE_BYTES_MAX)?.toString('latin1') ?? ''
     } catch {
       return '' // no repository, or no exclude file in it
     }

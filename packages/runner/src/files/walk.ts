@@ -85,6 +85,12 @@ export function openDeepest(
   return { folder: at, missing: [] }
 }
 
+/** Device and inode as `stat -c %d:%i` prints them. */
+export function numbersOf(fd: number): string {
+  const { dev, ino } = fstatSync(fd, { bigint: true })
+  return `${dev}:${ino}`
+}
+
 export type FileAction = 'read' | 'write' | 'delete' | 'list'
 
 /** The fault for a system error on the way. */

@@ -377,6 +377,19 @@ line' "$(printf 'bad\\377name')" && chmod 700 'odd dir'`)
     },
   )
 
+  test('pipes, links and devices in place of git files keep no checkpoint waiting and are not read', async () => {
+    for (const odd of [
+      'mkfifo .git/config',
+      'ln -s /dev/zero .git/config',
+      'mkfifo .git/index',
+      'mkfifo .git/info/exclude',
+    ]) {
+      const name = odd.split(' ').at(-1)
+      const ws = await workspace(`git init -q . && echo one >a && git add a && rm -f ${name} && ${odd}`)
+      assert.equal((await ws.take()).files, 1, odd)
+    }
+  })
+
   test('a damaged object is found before any file changes', async () => {
     const ws = await workspace('echo one >a; echo one >b')
     const { id } = await ws.take()
