@@ -38,7 +38,7 @@ export function makeAnswer(dice: Dice, abilities: Abilities): Answer {
 export function makeRetry(dice: Dice, first: Answer, abilities: Abilities): Answer {
   const how = dice.int('how', 100)
   if (how < 62) return { ...first, lanes: first.lanes.map((lane, at) => resigned(dice.in(`signed ${at}`), lane)) }
-  if (how < 68) return makeAnswer(dice.in('another'), abilities)
+  if (how < 68) return { ...first, lanes: first.lanes.map((_, at) => makeLane(dice.in(`another ${at}`), abilities)) }
   const lanes = first.lanes.map((lane, at) => changedLane(dice.in(`choice ${at}`), how, lane, abilities))
   return { ...first, lanes }
 }

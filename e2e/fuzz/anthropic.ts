@@ -95,7 +95,7 @@ function blockEvents(dice: Dice, piece: Piece, index: number): readonly Json[] {
   return [
     start({ type: key, [key]: first, ...(key === 'thinking' ? { signature: '' } : {}) }),
     ...rest.map((text) => delta({ type: `${key}_delta`, [key]: text })),
-    ...(piece.signature === undefined ? [] : [delta({ type: 'signature_delta', signature: piece.signature })]),
+    ...(key === 'thinking' ? [delta({ type: 'signature_delta', signature: piece.signature ?? 'sig' })] : []),
     stop,
   ]
 }
@@ -111,7 +111,7 @@ function whole(answer: Answer, attempt: number): Json {
     if (piece.kind === 'opaque') return { type: 'redacted_thinking', data: piece.id }
     if (piece.kind === 'call')
       return { type: 'tool_use', id: piece.id, name: piece.name, input: JSON.parse(piece.args) as unknown }
-    if (piece.kind === 'thought') return { type: 'thinking', thinking: piece.text, signature: piece.signature ?? '' }
+    if (piece.kind === 'thought') return { type: 'thinking', thinking: piece.text, signature: piece.signature ?? 'sig' }
     return { type: 'text', text: piece.text }
   })
   const usage = { input_tokens, output_tokens }

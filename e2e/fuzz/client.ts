@@ -18,34 +18,40 @@ export class Client {
   readonly #idle = new Map<number, Socket[]>()
   readonly #open = new Set<Socket>()
 
-  ask(port: number, path: string, body: string, headers: Readonly<Record<string, string>>): Promise<Reply> {
-    const socket = this.#idle.get(port)?.pop() ?? this.#connect(port)
+  async ask(port: number, path: string, body: string, headers: Readonly<Record<string, string>>): Promise<Reply> {
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-    return new Promise((resolve) => {
-      const reader = new ReplyReader()
-      const end = (isHung = false): void => {
-        clearTimeout(timer)
-        socket.removeAllListeners('data').removeAllListeners('close')
-        if (reader.isWhole) {
-          const idle = this.#idle.get(port) ?? []
-          this.#idle.set(port, [...idle, socket])
-        } else socket.destroy()
-        resolve(reader.reply(isHung))
-      }
-      const timer = setTimeout(() => end(true), HUNG_MS)
-      socket.on('data', (bytes: Buffer) => {
-        reader.push(bytes)
-        if (reader.isWhole) end()
-      })
-      socket.on('close', () => end())
-      socket.write(
-        `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${lines.join('')}\r\n${body}`,
-      )
-    })
+    const request = `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${lines.join('')}\r\n${body}`
+    const known = this.#idle.get(port)?.pop()
+    const reply = known === undefined ? undefined : await this.#exchange(known, port, request)
+    // The other side may close an idle connection at any time.
+    return reply === undefined || isNothing(reply) ? this.#exchange(this.#connect(port), port, request) : reply
   }
 
   close(): void {
     for (const socket of this.#open) socket.destroy()
+  }
+
+  #exchange(socket: Socket, port: number, request: string): Promise<Reply> {
+    return new Promise((resolve) => {
+      const reader = new ReplyReader()
+      const end = (isHung: boolean): void => {
+        clearTimeout(timer)
+        socket.off('data', read)
+        socket.off('close', closed)
+        if (reader.isWhole && !socket.destroyed) this.#idle.set(port, [...(this.#idle.get(port) ?? []), socket])
+        else socket.destroy()
+        resolve(reader.reply(isHung))
+      }
+      const read = (bytes: Buffer): void => {
+        reader.push(bytes)
+        if (reader.isWhole) end(false)
+      }
+      const closed = (): void => end(false)
+      const timer = setTimeout(() => end(true), HUNG_MS)
+      socket.on('data', read)
+      socket.on('close', closed)
+      socket.write(request)
+    })
   }
 
   #connect(port: number): Socket {
@@ -66,6 +72,8 @@ export class Client {
 }
 
 // ---- details ----
+
+const isNothing = ({ status, isHung }: Reply): boolean => status === 0 && !isHung
 
 class ReplyReader {
   isWhole = false

@@ -126,9 +126,10 @@ class Exchange {
     const style = { ...sending.style, extras: [], bom: false }
     if (after === undefined) {
       const last = objectIn(parsed(frames.at(-1)?.data ?? '{}'), 'response')
-      const items = frames.flatMap(({ event, data }) =>
-        event === 'response.output_item.done' ? [objectIn(parsed(data), 'item')] : [],
-      )
+      const done = frames.flatMap(({ event, data }) => (event === 'response.output_item.done' ? [parsed(data)] : []))
+      const items = done
+        .toSorted((one, other) => Number(one['output_index']) - Number(other['output_index']))
+        .map((json) => objectIn(json, 'item'))
       if (asked.polls++ < polls) return { frames: [], style, whole: { ...last, status: 'in_progress', output: [] } }
       this.sent.push({ ...known, sending: { frames, style }, isReadOn: true })
       return { frames: [], style, whole: { ...last, output: items } }

@@ -76,7 +76,7 @@ const compact = (frame: Frame): Frame =>
 const CALL =
   /"tool_calls":\[\{"index":\d+,"id"|"function_call":\{"name"|"tool_use","id"|"functionCall":|output_item\.added".*"(?:function_call|custom_tool_call)"/
 const CALL_ARGUMENTS = /("(?:arguments|input|partial_json|args)":(?:"|\{)[^}]*?)(?:w\d|k0)/
-const SIGNATURE = /,"thoughtSignature":"[^"]*"|"signature":"sig\d+"/
+const SIGNATURE = /,"thoughtSignature":"[^"]*"|"signature":"sig\d*"/
 
 const isEnd = ({ event, data }: Frame): boolean =>
   event === 'message_delta' ||
