@@ -17,7 +17,10 @@ export type Fuzzing = {
 
 export type Tally = Record<Verdict['end'] | 'wrong' | 'streams', number>
 
-export async function fuzz(rig: Rig, { seed, streamsMax, isOver, api, atOnce = 96, onWrong }: Fuzzing): Promise<Tally> {
+export async function fuzz(
+  rig: Rig,
+  { seed, streamsMax, isOver, api, atOnce = 256, onWrong }: Fuzzing,
+): Promise<Tally> {
   const tally: Tally = { streams: 0, accepted: 0, healed: 0, unhealed: 0, broken: 0, refused: 0, wrong: 0 }
   let next = 0
   const lane = async (): Promise<void> => {

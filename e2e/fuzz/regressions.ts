@@ -89,6 +89,14 @@ const message = (...blocks: readonly (readonly Frame[])[]): readonly Frame[] => 
 const text = (start: string, ...deltas: readonly string[]): readonly Frame[] =>
   block(0, { type: 'text', text: start }, ...deltas.map((more) => ({ type: 'text_delta', text: more })))
 
+const thoughts = (thinking: string, signature: string): readonly Frame[] =>
+  block(
+    0,
+    { type: 'thinking', thinking: '', signature: '' },
+    { type: 'thinking_delta', thinking },
+    { type: 'signature_delta', signature },
+  )
+
 const anthropic = (name: string, attempts: readonly Script[]): Regression => ({
   name: `Anthropic: ${name}`,
   made: {
@@ -180,6 +188,10 @@ export const REGRESSIONS: readonly Regression[] = [
     [cut([...words, chunk({}, 'stop'), usage, DONE], 4)],
     { stream_options: { include_usage: true } },
   ),
+  chat('the role comes once, whatever comes with it in another attempt', [
+    cut([...words, chunk({}, 'stop'), DONE], 2),
+    whole([chunk({ role: 'assistant', x: 0 }), ...words.slice(1), chunk({}, 'stop'), DONE]),
+  ]),
   gemini('a call that comes with the last repeated text is not lost', [
     cut([parts([{ text: 'I will ' }, { text: 'look.' }]), parts([{ text: '' }], 'STOP')], 1),
     whole([
@@ -197,9 +209,54 @@ export const REGRESSIONS: readonly Regression[] = [
     cut([parts([{ text: 'Hel' }, { text: 'lo' }]), parts([{ text: '!' }], 'STOP')], 1),
     whole([parts([{ text: 'Hello', thoughtSignature: 'sig' }]), parts([{ text: '!' }], 'STOP')]),
   ]),
+  gemini('a signature comes where it belongs, whatever was signed before', [
+    cut(
+      [parts([{ text: 'a' }, { text: 'b', thoughtSignature: 'one' }]), parts([{ text: 'c', thought: true }], 'STOP')],
+      1,
+    ),
+    whole([
+      parts([{ text: 'a', thoughtSignature: 'two' }]),
+      parts([{ text: 'b', thoughtSignature: 'three' }]),
+      parts([{ text: 'cd', thought: true }], 'STOP'),
+    ]),
+  ]),
+  gemini('a signature at the end of a text that was signed before its end is not lost', [
+    cut([parts([{ text: 'a', thoughtSignature: 'one' }]), parts([{ text: 'b' }], 'STOP')], 1),
+    whole([parts([{ text: 'ab', thoughtSignature: 'two' }], 'STOP')]),
+  ]),
+  gemini('a signature that came in an empty part is not counted as another', [
+    cut([parts([{ text: 'a' }]), parts([{ text: 'b' }]), parts([{ text: 'c' }], 'STOP')], 1),
+    cut(
+      [
+        parts([{ text: 'a' }]),
+        parts([{ text: '', thoughtSignature: 'one' }]),
+        parts([{ text: 'b' }]),
+        parts([{ text: 'c' }], 'STOP'),
+      ],
+      3,
+    ),
+    whole([
+      parts([{ text: 'a', thoughtSignature: 'two' }]),
+      parts([{ text: 'bc', thoughtSignature: 'three' }], 'STOP'),
+    ]),
+  ]),
   anthropic('text in the start of a block is not sent twice', [
     cut(message(text('', 'Hello ', 'wor', 'ld!')), 4),
     whole(message(text('Hello world', '!'))),
+  ]),
+  anthropic('thoughts that were cut before their signature get that of another attempt, which came as one document', [
+    cut(message(thoughts('hm', 'one')), 3),
+    {
+      ...whole(message(block(0, { type: 'thinking', thinking: 'hm', signature: 'two' }))),
+      whole: {
+        id: 'y',
+        type: 'message',
+        role: 'assistant',
+        content: [{ type: 'thinking', thinking: 'hm', signature: 'two' }],
+        stop_reason: 'end_turn',
+        usage: { output_tokens: 5 },
+      },
+    },
   ]),
   responses('two parts that come again as one are whole in the final object', [
     cut(response('1', ['Delete nothing. ', 'Keep all files.']), 8),
