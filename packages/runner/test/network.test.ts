@@ -44,6 +44,16 @@ test('a name is on the list exactly, as a subdomain of a wildcard, and on the po
   ])
     assert.equal(parsePattern(text), undefined, text)
   assert.equal(cleanName('BÜCHER.example.'), 'xn--bcher-kva.example')
+  for (const text of [
+    'a.example/b',
+    'a.example?b',
+    'a.example#b',
+    'a.example\\b',
+    'b@a.example',
+    '%61.example',
+    'a.\texample',
+  ])
+    assert.equal(cleanName(text), undefined, text)
 })
 
 test('addresses of this machine, its networks and metadata services are never dialled, in whatever form', () => {
@@ -171,6 +181,7 @@ test('the name of a TLS client is found however its message is cut, and two name
   assert.equal(readHello(records(hello('a.example', 'evil.example'), 4_000)).kind, 'other')
   assert.equal(readHello(Buffer.from('GET / HTTP/1.1\r\n')).kind, 'other')
   assert.equal(readHello(Buffer.from([22, 3, 1, 0, 0])).kind, 'other')
+  assert.equal(readHello(records(Buffer.alloc(10_900, 1), 1)).kind, 'other', 'no client makes so many records')
   const wrong = Buffer.from(message)
   wrong.writeUInt16BE(60_000, 4 + 34 + 7) // its extensions are longer than the message
   assert.equal(readHello(records(wrong, 4_000)).kind, 'other')

@@ -13,7 +13,7 @@ import { DenialFile } from './denial-file.ts'
 import { Denials } from './denials.ts'
 import type { Internet } from './dial.ts'
 import { dnsAnswer, readQuestion } from './dns-answer.ts'
-import { findAllowed, parsePattern, type Pattern } from './patterns.ts'
+import { cleanName, findAllowed, parsePattern, type Pattern } from './patterns.ts'
 import { type BoxSockets, takeSockets } from './sockets.ts'
 
 export type NamesSetup = {
@@ -120,7 +120,8 @@ export class BoxNames {
   #answer(query: Buffer): Buffer | undefined {
     const question = this.#isFlood() ? undefined : readQuestion(query)
     if (question === undefined) return undefined
-    const isAllowed = findAllowed(this.#patterns, question.name) !== undefined
+    const isName = cleanName(question.name) === question.name // a label may have any bytes in it
+    const isAllowed = isName && findAllowed(this.#patterns, question.name) !== undefined
     if (!isAllowed) {
       this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2
       this.#denialFile.saveSoon()

@@ -14,10 +14,13 @@ const HANDSHAKE = 22
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
 
+/** More records than any client makes of it: reading them again with each packet must cost nothing. */
+const RECORDS_MAX = 1_024
+
 export function readHello(bytes: Buffer): Hello {
   const message: Buffer[] = []
-  let length = 0
-  for (let at = 0; ;) {
+  let [length, needed] = [0, 0]
+  for (let at = 0; message.length < RECORDS_MAX;) {
     if (bytes.length > at && bytes[at] !== HANDSHAKE) return OTHER
     if (bytes.length > at + 1 && bytes[at + 1] !== 3) return OTHER
     if (bytes.length < at + 5) return PARTIAL
@@ -27,12 +30,12 @@ export function readHello(bytes: Buffer): Hello {
     message.push(part)
     length += part.length
     if (message[0] !== undefined && message[0].length > 0 && message[0][0] !== CLIENT_HELLO) return OTHER
-    const whole = Buffer.concat(message)
-    if (length >= 4 && length >= 4 + whole.readUIntBE(1, 3))
-      return nameIn(whole.subarray(4, 4 + whole.readUIntBE(1, 3)))
+    if (needed === 0 && length >= 4) needed = 4 + Buffer.concat(message).readUIntBE(1, 3)
+    if (needed > 0 && length >= needed) return nameIn(Buffer.concat(message).subarray(4, needed))
     if (part.length < size) return PARTIAL
     at += 5 + size
   }
+  return OTHER
 }
 
 // ---- details ----

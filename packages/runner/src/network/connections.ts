@@ -37,7 +37,12 @@ export class Connections {
   constructor(names: Names, internet: Internet) {
     this.#names = names
     this.#internet = internet
-    this.#http = createServer({ headersTimeout: FIRST_BYTES_MS, requestTimeout: 0, keepAliveTimeout: 60_000 })
+    this.#http = createServer({
+      headersTimeout: FIRST_BYTES_MS,
+      requestTimeout: 0,
+      keepAliveTimeout: 60_000,
+      shouldUpgradeCallback: isWebSocket, // HTTP/2 would bring requests that nobody checks (I2)
+    })
     Object.assign(this.#http, { httpAllowHalfOpen: true }) // I4; not in Node's documentation
     this.#http.on('request', (req, res) => void this.#forward(req, res))
     this.#http.on(
@@ -171,22 +176,45 @@ export class Connections {
     })
   }
 
-  /** A WebSocket, for example. After this request the connection is no longer HTTP. */
+  /** Only when the server has agreed is the connection no longer HTTP: until then, every request is checked. I2 */
   async #upgrade(req: IncomingMessage, client: Socket, head: Buffer): Promise<void> {
     client.on('error', () => client.destroy())
-    const target = this.#admit(req)
-    const upstream = target === undefined ? undefined : await this.#dial(target)
-    if (upstream === undefined || client.destroyed) {
-      upstream?.destroy()
+    const target = isWebSocket(req) ? this.#admit(req) : undefined
+    const socket = target === undefined ? undefined : await this.#dial(target)
+    if (socket === undefined || client.destroyed) {
+      socket?.destroy()
       client.destroy()
       return
     }
-    const lines = [`${req.method} ${req.url} HTTP/1.1`, ...linesOf(req.rawHeaders), '', '']
-    upstream.write(lines.join('\r\n'))
-    if (head.length > 0) upstream.write(head)
-    splice(client, upstream)
+    const asking = httpRequest({
+      createConnection: () => socket,
+      method: req.method,
+      path: req.url,
+      headers: req.rawHeaders,
+      setHost: false,
+    })
+    asking.on('error', () => client.destroy())
+    asking.once('upgrade', (answer, upstream: Socket, early: Buffer) => {
+      client.write(headOf(answer, linesOf(answer.rawHeaders)))
+      if (early.length > 0) client.write(early)
+      if (head.length > 0) upstream.write(head)
+      splice(client, upstream)
+    })
+    asking.once('response', (answer) => {
+      const kept = withoutHops(answer.rawHeaders).filter(
+        (_, i, all) => !/^transfer-encoding$/i.test(all[i - (i % 2)] ?? ''),
+      )
+      client.write(headOf(answer, [...linesOf(kept), 'connection: close']))
+      pipeline(answer, client, () => socket.destroy())
+    })
+    asking.end()
   }
 }
+
+const isWebSocket = ({ headers }: IncomingMessage): boolean => headers.upgrade?.toLowerCase() === 'websocket'
+
+const headOf = ({ statusCode, statusMessage }: IncomingMessage, lines: readonly string[]): string =>
+  [`HTTP/1.1 ${statusCode} ${statusMessage}`, ...lines, '', ''].join('\r\n')
 
 type Target = { readonly name: string; readonly port: number; readonly mayBePrivate: boolean }
 
@@ -198,7 +226,7 @@ function linesOf(raw: readonly string[]): readonly string[] {
 const hostsOf = ({ rawHeaders }: IncomingMessage): readonly string[] =>
   rawHeaders.flatMap((name, i) => (i % 2 === 0 && name.toLowerCase() === 'host' ? [rawHeaders[i + 1] ?? ''] : []))
 
-const HOPS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'proxy-connection'])
+const HOPS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'proxy-connection', 'upgrade'])
 
 const withoutHops = (raw: readonly string[]): string[] =>
   raw.filter((_, i) => !HOPS.has((raw[i - (i % 2)] ?? '').toLowerCase()))

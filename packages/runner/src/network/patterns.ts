@@ -36,6 +36,7 @@ export function findAllowed(patterns: readonly Pattern[], name: string, port?: n
 
 /** In small letters and without the last dot; undefined if it is no name, but an address or nonsense. */
 export function cleanName(text: string): string | undefined {
+  if (NO_NAME.test(text)) return undefined // of a URL, only the part before them would count
   const name = domainToASCII(text.replace(/\.$/, '')).toLowerCase()
   const labels = name.split('.')
   const isNumber = /^(0x[\da-f]*|\d+)$/.test(labels.at(-1) ?? '') // a name like that is an IPv4 address
@@ -46,6 +47,7 @@ export function cleanName(text: string): string | undefined {
 // ---- details ----
 
 const DNS_PORT = 53
+const NO_NAME = /[\0- !-,/:-@[-^`{-\x7f]/
 const LABEL = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
 
 const isMatch = ({ name, isWildcard }: Pattern, asked: string): boolean =>

@@ -46,6 +46,17 @@ async function internetOf(t: TestContext): Promise<{
   const [cert, key] = ['cert', 'key'].map((name) => readFileSync(new URL(`test-only-${name}.pem`, TLS)))
   const secure = https.createServer({ cert, key }, answer)
   secure.on('tlsClientError', () => undefined) // refused by the client
+  const raw = net.createServer((socket) => {
+    socket.on('data', (bytes) => {
+      const text = bytes.toString('latin1')
+      seen.push(...text.split('\r\n').filter((line) => /^(?:GET|Host|Upgrade)/i.test(line)))
+      const [head, body] = text.startsWith('GET /socket')
+        ? ['101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket', 'from the socket\n']
+        : ['200 OK\r\nContent-Length: 6', 'hello\n']
+      socket.write(`HTTP/1.1 ${head}\r\n\r\n${body}`)
+      if (text.startsWith('GET /socket')) socket.end()
+    })
+  })
   const [webPort, plainPort] = [await port(t, secure), await port(t, http.createServer(answer))]
   const resets = await port(
     t,
@@ -72,6 +83,7 @@ async function internetOf(t: TestContext): Promise<{
       'packages.example.org': [['203.0.113.1']],
       'a.wild.example': [['203.0.113.1']],
       'git.example': [['203.0.113.4']],
+      'raw.wild.example': [['203.0.113.6']],
       'patient.example': [['203.0.113.5']],
       'resets.example': [['203.0.113.2']],
       'silent.example': [['203.0.113.3']],
@@ -86,6 +98,7 @@ async function internetOf(t: TestContext): Promise<{
       '203.0.113.2 443': resets,
       '203.0.113.3 443': await port(t, silent),
       '203.0.113.4 22': ssh,
+      '203.0.113.6 80': await port(t, raw),
       '203.0.113.5 22': await port(t, patient),
     },
   }
@@ -225,6 +238,18 @@ describe('a box with a list of names', { skip }, async () => {
     const absolute = 'GET http://evil.example/ HTTP/1.1\r\nHost: packages.example.org\r\n\r\n'
     assert.match((await runner.run('b1', raw(80, absolute))).stdout, /403/)
     assert.deepEqual(seen, ['packages.example.org /packages.example.org'])
+    seen.length = 0
+    const upgrade = async (path: string, to: string, then = ''): Promise<string> => {
+      const host = 'raw.wild.example'
+      const text = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade, close\r\nUpgrade: ${to}\r\n\r\n${then}`
+      return (await runner.run('b1', { command: [perl ?? '', '-e', RAW, host, '80', text] })).stdout
+    }
+    assert.match(await upgrade('/1', 'websocket', request('evil.example')), / 200 [^]*hello\n$/)
+    assert.match(await upgrade('/2', 'h2c'), / 200 [^]*hello\n$/)
+    assert.match(await upgrade('/socket', 'websocket'), / 101 [^]*from the socket\n$/)
+    const host = 'Host: raw.wild.example'
+    const asked = ['GET /1 HTTP/1.1', host, 'Upgrade: websocket', 'GET /2 HTTP/1.1', host]
+    assert.deepEqual(seen, [...asked, 'GET /socket HTTP/1.1', host, 'Upgrade: websocket'])
     // Peers that reset, or never say anything, harm no one else.
     await runner.call('POST', 'boxes/b1/exec', {
       execId: 'slow',
