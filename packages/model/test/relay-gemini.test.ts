@@ -47,6 +47,40 @@ test('a call of a second candidate waits for the end, too', async () => {
   assert.match(whole.body, /functionCall/)
 })
 
+const candidate = (index: number, text: string, finishReason?: string): string =>
+  `data: ${JSON.stringify({ candidates: [{ index, finishReason, content: { parts: [{ text }] } }] })}\n\n`
+const TWO = { api: 'gemini', body: { generationConfig: { candidateCount: 2 } } } as const
+
+test('an answer with several candidates is complete when each of them is', async () => {
+  const whole = [candidate(0, 'a', 'STOP'), candidate(1, 'b', 'STOP')]
+  const got = await relay([stream(candidate(0, 'a', 'STOP')), stream(...whole)], { ...TWO, hold: 'answer' })
+  assert.deepEqual([got.body, got.requests.length], [whole.join(''), 2])
+  const refused = `data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n`
+  assert.equal((await relay([stream(refused)], TWO)).body, refused)
+})
+
+test('an answer with several candidates is not healed once some of it went out', async () => {
+  const whole = stream(candidate(0, 'ab', 'STOP'), candidate(1, 'ab', 'STOP'))
+  const got = await relay([cut(candidate(0, 'a')), whole], { ...TWO, canCut: true })
+  assert.deepEqual([got.text, got.isCut, got.requests.length], ['a', true, 1])
+})
+
+test('a retry that gives more candidates than were asked for is another answer', async () => {
+  const retry = stream(candidate(0, 'a'), candidate(1, 'a'), candidate(0, 'b', 'STOP'), candidate(1, 'b', 'STOP'))
+  const got = await relay([cut(candidate(0, 'a')), retry], { api: 'gemini', canCut: true })
+  assert.deepEqual([got.text, got.isCut], ['a', true])
+})
+
+test('lines that end in carriage returns are read to the last one', async () => {
+  const crOnly = (text: string): string => text.replaceAll('\n', '\r')
+  const got = await relayed([stream(crOnly(says('Hello')), crOnly(stops()))])
+  assert.deepEqual([got.text, got.outcome.fault, got.requests.length], ['Hello', null, 1])
+  const last = await relayed([stream(says('Hello'), crOnly(stops()))])
+  assert.deepEqual([last.text, last.requests.length], ['Hello', 1])
+  const cutInside = await relayed([stream(says('Hello'), crOnly(stops()).slice(0, -1)), stream(says('Hello'), stops())])
+  assert.deepEqual([cutInside.text, cutInside.requests.length], ['Hello', 2])
+})
+
 test('thoughts and text in one chunk are told apart where a heal joins them', async () => {
   const thought = (text: string) => ({ text, thought: true })
   const got = await relayed([

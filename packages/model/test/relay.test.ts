@@ -308,6 +308,11 @@ test('with several choices each has to finish, and a break after content ends in
   const got = await relayed([whole], { body: { n: 2 } })
   assert.equal(got.error, undefined)
   assert.equal(got.frames.length, 5)
+  for (const body of [{ n: 2 }, {}]) {
+    const both: Play = [head(), choice(0, { content: 'A' }), choice(1, { content: 'A' }), ...first.slice(1), lastChunk]
+    const retried = await relayed([[...first.slice(0, 2), reset], both], { body, canCut: true })
+    assert.deepEqual([retried.text, retried.isCut, retried.requests.length], ['A', true, 'n' in body ? 1 : 2])
+  }
 })
 
 test('an answer that is compressed although we asked for identity is not mistaken for an empty one', async () => {

@@ -2,7 +2,7 @@
  * Server-sent events. The only encoder and the only decoder in the system.
  *
  * Decoding is bounded (an endless line is a fault), keeps ids and comments (a comment shows that the sender is alive), accepts
- * bytes cut anywhere, even inside a character, and tells whether the input ended inside an event.
+ * bytes cut anywhere, even inside a character.
  */
 import { type ReportedFault, reportedFault } from '@breakfall/faults/caller'
 import { createParser, type EventSourceParser } from 'eventsource-parser'
@@ -41,6 +41,8 @@ export class SseDecoder {
   readonly #parser: EventSourceParser
   readonly #text = new TextDecoder()
   #tail = ''
+  /** A carriage return ended the body. If the body goes on with a line feed, both are one line end. */
+  #endedWithCr = false
   #overflow: ReportedFault | undefined
 
   constructor(options: SseDecoderOptions) {
@@ -68,8 +70,10 @@ export class SseDecoder {
   /** Throws a `payload_too_large` fault if one event exceeds the limit. */
   push(bytes: Uint8Array | string): void {
     this.#throwOverflow()
-    const text = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
-    if (text === '') return
+    const all = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
+    if (all === '') return
+    const text = this.#endedWithCr && all.startsWith('\n') ? all.slice(1) : all
+    this.#endedWithCr = false
     const tail = this.#tail
     this.#tail = text.length >= TAIL_CHARS ? text.slice(-TAIL_CHARS) : (tail + text).slice(-TAIL_CHARS)
     if (text.includes('\r')) return this.#parse(text)
@@ -77,6 +81,17 @@ export class SseDecoder {
     this.#parse(text.slice(0, start))
     const read = { text, bytes: typeof bytes === 'string' ? undefined : bytes }
     this.#parse(text.slice(readPlainEvents(read, start, this.#handler)))
+  }
+
+  /**
+   * The body is over, so no line feed follows a carriage return. An event without its empty line is not dispatched. A body that was
+   * cut may go on from here.
+   */
+  end(): void {
+    if (!this.#tail.endsWith('\r')) return
+    this.#endedWithCr = true
+    this.#tail += '\n'
+    this.#parse('\n')
   }
 
   #parse(text: string): void {
@@ -87,11 +102,6 @@ export class SseDecoder {
 
   #throwOverflow(): void {
     if (this.#overflow !== undefined) throw this.#overflow
-  }
-
-  /** True if the input so far ends inside an event, which was therefore not dispatched. */
-  get isMidEvent(): boolean {
-    return this.#tail !== '' && !/(?:\r\n|\n|\r)(?:\r\n|\n|\r)$/.test(this.#tail)
   }
 }
 

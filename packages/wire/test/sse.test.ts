@@ -9,7 +9,6 @@ import { encodeSseComment } from '../src/sse.ts'
 function decodeAll(chunks: readonly (Uint8Array | string)[]): {
   frames: SseFrame[]
   comments: string[]
-  isMidEvent: boolean
 } {
   const frames: SseFrame[] = []
   const comments: string[] = []
@@ -18,7 +17,7 @@ function decodeAll(chunks: readonly (Uint8Array | string)[]): {
     onComment: (comment) => comments.push(comment),
   })
   for (const chunk of chunks) decoder.push(chunk)
-  return { frames, comments, isMidEvent: decoder.isMidEvent }
+  return { frames, comments }
 }
 
 const line = fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n\0]/g, ''))
@@ -57,13 +56,41 @@ test('one event survives a cut at every single byte, also inside a character and
   }
 })
 
-test('an unfinished event is not dispatched, and the decoder says so', () => {
-  const { frames, isMidEvent } = decodeAll(['data: whole\n\n', 'data: {"half":'])
-  assert.equal(frames.length, 1)
-  assert.equal(isMidEvent, true)
-  assert.equal(decodeAll(['data: whole\n\n']).isMidEvent, false)
-  assert.equal(decodeAll(['data: whole\n']).isMidEvent, true)
-  assert.equal(decodeAll([]).isMidEvent, false)
+test('a carriage return at the end of the body ends its line, and an event without its empty line is not dispatched', () => {
+  for (const [text, whole] of [
+    ['data: a\r\rdata: b\r\r', ['a', 'b']],
+    ['data: a\n\ndata: b\n\r', ['a', 'b']],
+    ['data: a\r\n\r\ndata: b\r\n\r', ['a', 'b']],
+    ['data: a\r\rdata: b\r', ['a']],
+    ['data: a\n\ndata: b\n', ['a']],
+    ['data: a\n\ndata: b', ['a']],
+    ['', []],
+  ] as const)
+    for (let cut = 0; cut <= text.length; cut++) {
+      const frames: SseFrame[] = []
+      const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
+      decoder.push(text.slice(0, cut))
+      decoder.push(text.slice(cut))
+      decoder.end()
+      assert.deepEqual(
+        frames.map(({ data }) => data),
+        whole,
+        JSON.stringify([text, cut]),
+      )
+    }
+})
+
+test('a body that ended inside a line end and goes on at the same byte has no line more', () => {
+  const frames: SseFrame[] = []
+  const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
+  for (const piece of ['data: a\r', '\ndata: b\r\n\r', '\ndata: c\r', 'data: d\r\r']) {
+    decoder.push(piece)
+    decoder.end()
+  }
+  assert.deepEqual(
+    frames.map(({ data }) => data),
+    ['a\nb', 'c\nd'],
+  )
 })
 
 test('an endless line is a fault and does not fill memory', () => {

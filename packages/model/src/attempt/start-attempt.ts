@@ -174,14 +174,17 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#bytes += chunk.length
     this.#watch.byte()
     this.#reader.onBytes?.()
-    if (state.at === 'reading-events') this.#readEvents(state, chunk)
+    if (state.at === 'reading-events') this.#readEvents(state, () => state.events.push(chunk))
     else this.#collect(state, chunk)
   }
 
   onResponseEnd(): void {
     const state = this.#state
     if (state.at === 'reading-whole') this.#run(() => this.#reader.whole(Buffer.concat(state.chunks), state.type))
-    if (state.at === 'reading-events' && state.read === 'more' && this.#reattach(state, undefined)) return
+    if (state.at === 'reading-events') {
+      this.#readEvents(state, () => state.events.end())
+      if (this.#state === state && this.#reattach(state, undefined)) return
+    }
     this.#settleWith(this.#state)
   }
 
@@ -257,9 +260,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     }
   }
 
-  #readEvents(state: Extract<State, { at: 'reading-events' }>, chunk: Buffer): void {
+  #readEvents(state: Extract<State, { at: 'reading-events' }>, read: () => void): void {
     this.#run(() => {
-      state.events.push(chunk)
+      read()
       this.#reader.flush?.()
     })
     if (this.#reader.progress !== state.progressSeen) {

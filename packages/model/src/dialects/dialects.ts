@@ -97,7 +97,7 @@ const gemini: Dialect = {
   withPrefill: undefined,
   proof: 'body_end',
   reasoning: 'text',
-  decoder: (handler, nextPartId) => new GeminiDecoder(handler, nextPartId),
+  decoder: (...given) => new GeminiDecoder(...given),
   framesOf: (whole) => [{ data: JSON.stringify(whole) }],
   isOpening: () => false,
   isBlockStart: () => false,

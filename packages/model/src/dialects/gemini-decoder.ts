@@ -8,6 +8,7 @@
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, numberOr, objectOr, objectsIn, parsedOr, stringOr } from '../json.ts'
+import type { DecoderOptions } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import { type AnswerDecoder, objectArguments, type PartHandler, ReadAnswer, type TextPart } from './read-answer.ts'
 
@@ -16,8 +17,10 @@ export class GeminiDecoder implements AnswerDecoder {
   json: JsonObject | undefined
   /** By index. */
   readonly #candidates = new Map<number, Candidate>()
+  #candidatesMin: number
 
-  constructor(handler: PartHandler, nextPartId: () => string) {
+  constructor(handler: PartHandler, nextPartId: () => string, { choices }: Pick<DecoderOptions, 'choices'>) {
+    this.#candidatesMin = choices
     this.answer = new ReadAnswer(handler, nextPartId)
   }
 
@@ -36,14 +39,15 @@ export class GeminiDecoder implements AnswerDecoder {
     this.#chunk(json)
     // A document that parses was sent to its end.
     if (this.#candidates.size === 0) this.#candidateAt(0)
+    this.#candidatesMin = 1
     for (const candidate of this.#candidates.values()) candidate.reason ??= 'STOP'
     this.close()
   }
 
-  /** The candidates have a finish reason each, and nothing came after it. */
+  /** All candidates are there and have a finish reason each, and nothing came after it. */
   get isTail(): boolean {
     const all = [...this.#candidates.values()]
-    return all.length > 0 && all.every(({ reason }) => reason !== undefined)
+    return all.length >= this.#candidatesMin && all.every(({ reason }) => reason !== undefined)
   }
 
   close(): void {
@@ -64,7 +68,10 @@ export class GeminiDecoder implements AnswerDecoder {
       if (isReason || this.answer.progress !== before) own.reason = isReason ? finishReason : undefined // I1
     }
     const { blockReason } = objectOr(promptFeedback)
-    if (typeof blockReason === 'string') this.#candidateAt(0).reason = 'SAFETY' // the prompt was refused, and that is the answer
+    if (typeof blockReason === 'string') {
+      this.#candidateAt(0).reason = 'SAFETY' // the prompt was refused, and that is the answer
+      this.#candidatesMin = 1
+    }
     this.#usage(usageMetadata)
   }
 
@@ -73,6 +80,7 @@ export class GeminiDecoder implements AnswerDecoder {
     if (known !== undefined) return known
     const made: Candidate = { open: undefined, reason: undefined }
     this.#candidates.set(index, made)
+    this.answer.choices = Math.max(this.answer.choices, index + 1)
     return made
   }
 

@@ -34,15 +34,10 @@ export class GeminiShape implements ClientShape {
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
     if (json === undefined) return frame
-    const { responseId, modelVersion, candidates } = json
+    const { responseId, modelVersion } = json
     this.#identity ??= { responseId, modelVersion }
-    const parts = partsOf(json)
-    // A picture, code that the provider ran, or a second candidate cannot be compared with another attempt.
-    if (
-      objectsIn(candidates).some(({ index }, at) => at > 0 || (index ?? 0) !== 0) ||
-      parts.some((part) => !COMPARED.some((key) => key in part))
-    )
-      this.canHeal = false
+    // A picture or code that the provider ran cannot be compared with another attempt.
+    if (partsOf(json).some((part) => !COMPARED.some((key) => key in part))) this.canHeal = false
     const same = { ...json, ...this.#identity }
     const out = this.#healing ? this.#withFresh(same, fresh) : same
     if (!this.#extras.add(extrasOf(json))) this.canHeal = false

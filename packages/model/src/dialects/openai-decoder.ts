@@ -162,6 +162,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     if (known !== undefined) return known
     const made: Choice = { index, finish: null, open: undefined, calls: new Map(), lastCall: undefined }
     this.#choices.push(made)
+    this.answer.choices = Math.max(this.answer.choices, index + 1)
     this.answer.finish = null
     return made
   }

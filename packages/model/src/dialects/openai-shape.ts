@@ -31,12 +31,9 @@ export class OpenAiShape implements ClientShape {
     if (frame.data === '[DONE]') this.#isEnded = true
     if (json === undefined) return frame
     const { id, model, created } = json
-    const isFirst = this.#identity === undefined
     this.#identity ??= { id, model, created }
     const choices = objectsIn(json['choices'])
     const [first] = choices
-    const isAnotherChoice = (first?.['index'] ?? 0) !== 0 && (isFirst || !this.#healing)
-    if (choices.length > 1 || isAnotherChoice) this.canHeal = false
     if (!this.#healing) {
       this.#hasRole ||= isSaid(objectOr(first?.['delta'])['role'])
       this.#note(first?.['delta'])

@@ -102,6 +102,8 @@ export class ReadAnswer {
   finish: string | null = null
   /** The protocol's end marker was read: `[DONE]`, `message_stop`, `response.completed`. */
   ended = false
+  /** How many answers were given at once, which come by turns. */
+  choices = 1
   #usage: TokenCounts = {}
   /** Grows with everything the model says. */
   progress = 0

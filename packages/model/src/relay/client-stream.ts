@@ -18,7 +18,7 @@ import { PrefixGate, type Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import { HeldFrames, type HeldRun } from './held-frames.ts'
 import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
-import { clientHeaders, offersTools } from './relay-request.ts'
+import { choicesAsked, clientHeaders, offersTools } from './relay-request.ts'
 import { Outgoing } from './outgoing.ts'
 import { SentText } from './sent-text.ts'
 
@@ -85,6 +85,7 @@ export class ClientStream {
   #upstream: IncomingHttpHeaders = {}
   #headSent = false
   #toolsSent = false
+  #hasSeveralChoices: boolean
   #isForgotten = false
   #state: State = 'waiting'
   readonly #held = new HeldFrames()
@@ -100,6 +101,7 @@ export class ClientStream {
     this.shape = shape()
     this.#jsonOf = jsonOf
     this.#sent = new SentText(keepsText)
+    this.#hasSeveralChoices = choicesAsked(request.json) > 1
     this.#isAdaptive = options.hold === 'auto' && offersTools(request.json)
     this.#sink = sink
     this.#options = options
@@ -112,7 +114,12 @@ export class ClientStream {
 
   /** Whether another attempt can be compared with what went out. */
   get canHeal(): boolean {
-    return this.shape.canHeal && !this.#toolsSent && !this.#isForgotten
+    return this.shape.canHeal && !this.#hasSeveralChoices && !this.#toolsSent && !this.#isForgotten
+  }
+
+  /** Answers that come by turns cannot be compared with another attempt, whose turns are others. */
+  severalChoices(): void {
+    this.#hasSeveralChoices = true
   }
 
   /** Lets another attempt through once it has repeated what went out. */

@@ -26,7 +26,7 @@ import { type PrefixGate, type Segment, type SegmentKind } from '../machine/pref
 import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
-import { isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
+import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 import { objectOr } from '../json.ts'
@@ -78,12 +78,10 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     this.#dialect = DIALECTS[options.request.api]
-    const { n } = options.request.json
-    const choices = typeof n === 'number' ? n : 1
     // Frames are changed on their way through when healing, so all of them have to be parsed.
     this.#decoder = this.#dialect.decoder(this, partCounter(), {
       everyJson: this.#isHealing,
-      choices,
+      choices: choicesAsked(options.request.json),
       profile: profileOf(options.target),
     })
   }
@@ -191,6 +189,10 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     } catch (thrown) {
       if (isFault(thrown) && this.#decoder.json !== undefined && !this.diverged) this.errorFrame = frame
       throw thrown
+    }
+    if (this.#answer.choices > 1) {
+      if (this.#isHealing) throw this.#divergence()
+      this.#with.client.severalChoices()
     }
     this.#pass(frame)
     const { ended, finish } = this.#answer

@@ -6,6 +6,7 @@ import { objectOr, objectsIn } from '../json.ts'
 import { type ChosenProfile, chooseProfile } from '../profiles.ts'
 import type { RequiredParameters } from '../proof.ts'
 import type { RelayRequest, RelayTarget } from './relay.ts'
+import type { RequestFields } from './request-body.ts'
 import { withChanges } from './request-body.ts'
 import { joinUrl, requiredOf } from '../target.ts'
 
@@ -158,6 +159,13 @@ export function requiredIn(json: Readonly<Record<string, unknown>>): RequiredPar
         required.set(declared['name'], requiredOf(declared['parameters'] ?? declared['parametersJsonSchema']))
   }
   return required
+}
+
+/** How many answers the client asked for at once. */
+export function choicesAsked({ n, generationConfig, generation_config }: RequestFields): number {
+  const config = objectOr(generationConfig ?? generation_config)
+  const asked = Number(n ?? config['candidateCount'] ?? config['candidate_count'])
+  return asked > 1 ? asked : 1
 }
 
 /** The client offers the model something to run. */

@@ -100,6 +100,7 @@ export function withChanges(body: RequestBody, fields: JsonObject, messages: rea
 // ---- details ----
 
 const TOOLS: FieldLimits = { bytesMax: 4 * 1024 * 1024, valuesMax: 100_000 } // hundreds of MCP servers; 50 ms to parse
+const CONFIG = TOOLS // holds a schema of the answer
 const SCALAR: FieldLimits = { bytesMax: 1024 }
 const PLACE: FieldLimits = {}
 
@@ -107,6 +108,8 @@ const READ = {
   model: SCALAR,
   stream: SCALAR,
   n: SCALAR,
+  generationConfig: CONFIG,
+  generation_config: CONFIG,
   background: SCALAR,
   stream_options: SCALAR,
   tools: TOOLS,
