@@ -1,5 +1,5 @@
 /** Scratch folders of rehearsals, demos and local fleets. */
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
@@ -20,15 +20,16 @@ export function makeScratch(name: 'rehearsal' | 'demo' | 'fleet'): string {
 
 // ---- details ----
 
-/** Removes what killed ones left behind. */
+/** Removes what our killed ones left behind. Another user could swap folders of theirs for links while we remove them. */
 function sweepScratch(prefix: string): void {
   for (const name of readdirSync(tmpdir()).filter((entry) => entry.startsWith(prefix))) {
     const folder = join(tmpdir(), name)
-    const age = Date.now() - (statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
+    const stat = lstatSync(folder, { throwIfNoEntry: false })
+    const isOurs = stat !== undefined && stat.uid === (process.getuid?.() ?? stat.uid)
     try {
-      if (age > STALE_MS) rmSync(folder, { recursive: true, force: true })
+      if (isOurs && Date.now() - stat.mtimeMs > STALE_MS) rmSync(folder, { recursive: true, force: true })
     } catch {
-      // another user's, or still in use: leaving it does no harm
+      // still in use: leaving it does no harm
     }
   }
 }
