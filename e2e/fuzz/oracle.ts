@@ -121,7 +121,7 @@ function differenceOf(got: Said, truth: Said, all: readonly Said[], api: RelayAp
   if (usage === undefined && promised !== undefined && api === 'openai-chat' && !got.isComplete) return undefined
   if (usage !== promised)
     return { kind: usage === undefined ? 'usage lost' : 'usage differs', detail: `${usage} instead of ${promised}` }
-  return signatureDifference(got, truth, all)
+  return signatureDifference(got, truth, all, api)
 }
 
 /** Thoughts and searches of a Responses answer are separate items, and each attempt may add some. */
@@ -137,13 +137,13 @@ function isForeign(piece: SaidPiece, truth: Said, all: readonly Said[]): boolean
 }
 
 /** The same words may carry the signature of any attempt that said them; without one they carry none. */
-function signatureDifference(got: Said, truth: Said, all: readonly Said[]): Wrong | undefined {
-  const places = Map.groupBy(
-    all.flatMap(({ signatures }) => signatures),
-    ({ at }) => at,
-  )
+function signatureDifference(got: Said, truth: Said, all: readonly Said[], api: RelayApiName): Wrong | undefined {
+  const given = all.flatMap(({ signatures }) => signatures)
+  // A part of Gemini may carry the signature of text that another attempt has sent already.
+  const isPlace = (at: string, place: string): boolean =>
+    at === place || (api === 'gemini' && isInStretch(at, place, truth))
   for (const { at, value } of got.signatures)
-    if (places.get(at)?.some((one) => one.value === value) !== true)
+    if (!given.some((one) => one.value === value && isPlace(at, one.at)))
       return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
   for (const { at, value } of truth.signatures)
     if (!got.signatures.some((one) => isInStretch(one.at, at, truth)))

@@ -240,6 +240,9 @@ export const REGRESSIONS: readonly Regression[] = [
       parts([{ text: 'bc', thoughtSignature: 'three' }], 'STOP'),
     ]),
   ]),
+  anthropic('the last event of a stream whose lines end with CR is read', [
+    { ...whole(message(text('', 'Hello'))), style: { ...PLAIN, lineEnd: '\r' } },
+  ]),
   anthropic('text in the start of a block is not sent twice', [
     cut(message(text('', 'Hello ', 'wor', 'ld!')), 4),
     whole(message(text('Hello world', '!'))),
@@ -258,6 +261,19 @@ export const REGRESSIONS: readonly Regression[] = [
       },
     },
   ]),
+  {
+    name: 'Responses: what does not fit a closed message is not read on past',
+    made: {
+      api: 'openai-responses',
+      setting: { hold: 'tools' },
+      path: '/v1/responses',
+      body: { model: 'm', stream: true, input: 'x', background: true },
+      attempts: [
+        { ...cut(response('1', ['a']), 7), background: { cuts: [0], isTooOld: false, polls: 0 } },
+        { ...whole(response('2', ['a', 'b'])), background: { cuts: [], isTooOld: false, polls: 0 } },
+      ],
+    },
+  },
   responses('two parts that come again as one are whole in the final object', [
     cut(response('1', ['Delete nothing. ', 'Keep all files.']), 8),
     whole(response('2', ['Delete nothing. Keep all files.'])),

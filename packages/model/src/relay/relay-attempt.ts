@@ -63,6 +63,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   #flushed = 0
   #end: AttemptEnd | undefined
   #isWhole = false
+  /** A frame could not go to the client: to read on after it would leave it out. */
+  #isUnfit = false
   /** The answer is complete, but what was held back of it does not fit what the client holds. */
   #misfit: Fault | undefined
   #kind: FrameKind = 'lifecycle'
@@ -136,7 +138,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   get isOnlyCut(): boolean {
-    return this.errorFrame === undefined && !this.diverged && !this.#answer.ended
+    return this.errorFrame === undefined && !this.diverged && !this.#isUnfit && !this.#answer.ended
   }
 
   isDone(result: Fault | undefined): boolean {
@@ -194,7 +196,12 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
       if (this.#isHealing) throw this.#divergence()
       this.#with.client.severalChoices()
     }
-    this.#pass(frame)
+    try {
+      this.#pass(frame)
+    } catch (thrown) {
+      this.#isUnfit = true
+      throw thrown
+    }
     const { ended, finish } = this.#answer
     return ended ? 'ended' : finish !== null ? 'finished' : 'more'
   }
