@@ -192,6 +192,31 @@ export const REGRESSIONS: readonly Regression[] = [
     cut([...words, chunk({}, 'stop'), DONE], 2),
     whole([chunk({ role: 'assistant', x: 0 }), ...words.slice(1), chunk({}, 'stop'), DONE]),
   ]),
+  chat(
+    'the text of one choice never counts as that of another',
+    [
+      cut(
+        [
+          chunk({ content: 'a' }),
+          chunk({ content: 'a' }),
+          chunk({}, 'stop'),
+          chunk({ content: 'b' }, null, 1),
+          chunk({}, 'stop', 1),
+          DONE,
+        ],
+        2,
+      ),
+      whole([
+        chunk({ content: 'a' }),
+        chunk({ content: 'a' }, null, 1),
+        chunk({ content: 'a' }),
+        chunk({}, 'stop', 1),
+        chunk({}, 'stop'),
+        DONE,
+      ]),
+    ],
+    { n: 2 },
+  ),
   gemini('a call that comes with the last repeated text is not lost', [
     cut([parts([{ text: 'I will ' }, { text: 'look.' }]), parts([{ text: '' }], 'STOP')], 1),
     whole([
