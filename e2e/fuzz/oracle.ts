@@ -88,10 +88,10 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   }
   const { hold, limit } = made.setting
   const isHeld = limit === undefined && (hold === 'answer' || (hold === 'auto' && made.body['tools'] !== undefined))
-  if (sent.length === 1 || isHeld) {
-    const changes = matches.map(({ sending }) =>
-      sending.whole === undefined ? changedFrame(frames, sending.frames) : undefined,
-    )
+  // From a document, also that of a background response, the gateway makes frames itself.
+  const isStreamed = matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true
+  if (isStreamed && (sent.length === 1 || isHeld)) {
+    const changes = matches.map((match) => changedFrame(frames, match.frames))
     if (changes.every((change) => change !== undefined)) return wrong('changed frame', changes.at(-1) ?? '') // I3
   }
   return { end: sent.length > 1 ? 'healed' : 'accepted' }
