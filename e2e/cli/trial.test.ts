@@ -1,5 +1,6 @@
 /** `breakfall trial`: an agent is scored under faults, alone and behind the gateway. */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { isolation, LAUNCHER, Place } from '../breakfall.ts'
@@ -100,6 +101,15 @@ test('a trial of a command that fails without faults is a usage error that says 
     [['true'], /sent no request to the trial model.*\{url\}/],
     [['no-such-agent-here'], /Cannot start no-such-agent-here: there is no program/],
   ] as const) {
+    const { code, stderr } = await place.run(['trial', '--', ...command])
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, why)
+  }
+  for (const [command, why] of [
+    [['node', 'agent.mjs'], /It runs in an empty folder, so agent\.mjs was not there: write \/.*\/agent\.mjs instead/],
+    [['./agent.sh'], /sent no request/], // it was found and started
+  ] as const) {
+    writeFileSync(join(place.folder, command.at(-1) ?? ''), '#!/bin/sh\n', { mode: 0o755 })
     const { code, stderr } = await place.run(['trial', '--', ...command])
     assert.equal(code, 2, stderr)
     assert.match(stderr, why)

@@ -1,5 +1,7 @@
 /** `breakfall trial -- COMMAND`: runs an agent once per fault against a scripted model, and prints a score card. */
 import { randomInt } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { isAbsolute, resolve } from 'node:path'
 import type * as Chaos from '@breakfall/chaos'
 import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
@@ -31,13 +33,13 @@ export async function trialCommand(
   const columns = columnsOf(options)
   const cancelled = new AbortController()
   using _handler = onSignal(() => cancelled.abort())
-  const settings = { command, msMax: timeoutOf(options), signal: cancelled.signal }
+  const settings = { command: startedFromHere(command), msMax: timeoutOf(options), signal: cancelled.signal }
 
   out.say(out.styleErr('dim', `seed ${seed}; first a run without faults: ${command.join(' ')}`))
   const calm = await calmRun(chaos, settings)
   if (cancelled.signal.aborted) return cancelledTrial(out, { seed, cells: [] })
   const { mode } = calm.seen
-  const baseline = baselineFrom(chaos, calm)
+  const baseline = baselineFrom(chaos, calm, command)
   if (mode === 'text')
     out.say(out.styleErr('yellow', 'The agent offered no tool that runs commands, so only its text is judged.'))
 
@@ -59,6 +61,11 @@ export async function trialCommand(
 }
 
 // ---- details, in the order they are used above ----
+
+/** The command runs in another folder, and `./agent.sh` names a program in this one. */
+function startedFromHere([program = '', ...args]: readonly string[]): readonly string[] {
+  return [program.includes('/') ? resolve(program) : program, ...args]
+}
 
 /** Undefined if none are named: then it is the usual ones. */
 function faultsIn(list: string | undefined): readonly string[] | undefined {
@@ -144,7 +151,7 @@ function cannotStart([name = '']: readonly string[], cause: Fault): Fault {
 }
 
 /** A trial compares: what the agent cannot do without faults, it cannot be judged for. */
-function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun): Chaos.Baseline {
+function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun, [, ...args]: readonly string[]): Chaos.Baseline {
   const baseline = chaos.baselineOf(run)
   const { verdict, why } = chaos.verdictOf(run, baseline)
   const shows = [...baseline.values()].some((count) => count > 0)
@@ -155,8 +162,11 @@ function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun): Chaos.Baseli
       : verdict === 'exact'
         ? "The command did not print the model's answer"
         : `The command failed without any fault. ${why}`
+  const here = args.find((arg) => !isAbsolute(arg) && /\w/.test(arg) && existsSync(arg))
+  const where =
+    here === undefined ? '' : `It runs in an empty folder, so ${here} was not there: write ${resolve(here)} instead. `
   throw new Fault('invalid_request', {
-    error: `${happened}. Pass the base URL to it with {url} or {origin}, make it print the answer and exit on its own, and try again.`,
+    error: `${happened}. ${where}Pass the base URL to it with {url} or {origin}, make it print the answer and exit on its own, and try again.`,
     errorRaw: run.output.slice(-2000),
   })
 }
