@@ -128,6 +128,16 @@ test('a long output shows its first and last lines, and how many were omitted', 
   }
 })
 
+test('if the journal left out the middle of an output, the lines that it has are not counted as all of them', () => {
+  const view = new TurnView()
+  words(view, bash)
+  words(view, output('1\n'.repeat(100)))
+  words(view, output('\n[… 2656127 bytes left out here; the runner keeps all of it …]\n'))
+  words(view, output('9\n'.repeat(100)))
+  const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'failed', text: '', exit: EXIT_7 })
+  assert.match(end, /^ {2}│ … more than 178 lines omitted; all of it: breakfall output e\n {2}│ 9\n/)
+})
+
 test('a command that failed says why, and what helps, in the line with its exit code', () => {
   const oom = {
     id: 'oom_killed',

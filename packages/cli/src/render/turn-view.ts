@@ -15,6 +15,7 @@ import { printable } from './printable.ts'
 import { refusedLine } from './refused-names.ts'
 import { shortened } from './table.ts'
 import { asTyped } from '../process/command-name.ts'
+import { isCutMark } from '../sessions/journalled-output.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -43,6 +44,8 @@ export class TurnView {
   #discardedAnswer = ''
   #parkedWith: SessionEventOf<'parked'> | undefined
   #outputLines = 0
+  /** The journal left out a part of the output: its lines cannot be counted. */
+  #isOutputCut = false
   #lastLines: string[] = []
   /** The last line of the output, as long as it has no end. */
   #openLine: SessionEventOf<'tool-output'> | undefined
@@ -202,6 +205,7 @@ export class TurnView {
     this.#progress()
     this.#execIds.set(event.callId, event.execId)
     this.#outputLines = 0
+    this.#isOutputCut = false
     this.#lastLines = []
     const { path } = event.arguments
     if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string')
@@ -231,6 +235,7 @@ export class TurnView {
     const room = Math.max(0, OUTPUT_LINES_MAX - this.#outputLines)
     const isFirstCut = room < lines.length && this.#outputLines <= OUTPUT_LINES_MAX
     this.#outputLines += lines.length
+    this.#isOutputCut ||= lines.some(isCutMark)
     this.#lastLines = [...this.#lastLines, ...lines.slice(room)].slice(-OUTPUT_LINES_MAX)
     const shown = lines.slice(0, room).map((line) => this.#outputLine(line))
     return isFirstCut ? [...shown, this.#outputLine('… more output; the last lines follow when it ends')] : shown
@@ -239,13 +244,15 @@ export class TurnView {
   #lastOutput(callId: string): readonly Segment[] {
     const last = this.#lastLines.splice(0)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
+    const atLeast = this.#isOutputCut ? 'more than ' : ''
     this.#outputLines = 0
+    this.#isOutputCut = false
     const gap =
       left > 0
         ? [
             this.#outputLine(
               asTyped(
-                `… ${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
+                `… ${atLeast}${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
               ),
             ),
           ]

@@ -31,5 +31,7 @@ export async function journalledOutput(
   return { ...texts, isExact: !`${texts.stdout}${texts.stderr}`.includes('\ufffd') }
 }
 
-/** As the daemon marks what it left out. */
-const CUT = /\n\[… \d+ bytes left out here; the runner keeps all of it …\]\n/
+/** The line with which the daemon marks what it left out. */
+const CUT = /^\[… \d+ bytes left out here; the runner keeps all of it …\]$/m
+
+export const isCutMark = (line: string): boolean => line.startsWith('[… ') && CUT.test(line)
