@@ -23,7 +23,7 @@ test(
     }
     const [scratch = ''] = readdirSync(place.home).filter((name) => name.startsWith('breakfall-demo-'))
     const again = await place.run(['open', '--print', '--state-dir', join(place.home, scratch, 'state')])
-    assert.match(again.lines.join('\n'), /&to=%2Fdemo/, 'a demo is opened at its own page')
+    assert.match(again.lines.join('\n'), /^http:\S+&to=%2Fdemo$/, 'the address alone; a demo is opened at its own page')
     const token = String((await post('/v1/console/tokens', { ticket })).json['token'])
     const client = new DaemonClient({ url, token })
     const session = await client.createSession({ title: 'demo' })

@@ -16,7 +16,7 @@ export async function openCommand({ config, out }: Context, { print = false }: O
   if (config.daemon.kind === 'local') await builtConsole() // the daemon's page says why if it fails
   const client = oneShotClient(address)
   const path = isDemo === true ? '/demo' : ''
-  await openConsole(client, { out, path, browse: print ? undefined : config.childEnv })
+  await openConsole(client, { out, path, browse: print ? undefined : config.childEnv, isBare: print })
 }
 
 export type OpenConsole = {
@@ -24,14 +24,20 @@ export type OpenConsole = {
   readonly browse: Context['config']['childEnv'] | undefined
   /** The screen to show, such as `/demo`. */
   readonly path?: string
+  /** Prints the address alone, for a script. */
+  readonly isBare?: boolean
 }
 
 /** `browse`: the environment to look for a browser in. Without it, the address is only printed. */
-export async function openConsole(client: DaemonClient, { out, browse, path = '' }: OpenConsole): Promise<void> {
+export async function openConsole(
+  client: DaemonClient,
+  { out, browse, path = '', isBare }: OpenConsole,
+): Promise<void> {
   const { ticket, expiresAt } = await client.consoleTicket()
   const url = `${client.url}/#ticket=${ticket}${path === '' ? '' : `&to=${encodeURIComponent(path)}`}`
   const isOpened = browse !== undefined && (await openBrowser(url, browse))
   if (out.json) out.data({ event: 'console', url, expiresAt, opened: isOpened })
   else if (isOpened) out.line(`console  opened in your browser: ${client.url}/`)
+  else if (isBare === true) out.line(url)
   else out.line(`console  ${url}  (valid once, for two minutes)`)
 }
