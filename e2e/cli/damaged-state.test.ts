@@ -56,13 +56,13 @@ test('a damaged journal is called damaged by every command, and doctor is not re
 
   const tail = ['tail', '--no-follow', id]
   const damages = [
-    ['an event', () => edit(file, `UPDATE events SET body=replace(body, 'an', 'no')`), tail],
+    ['an event', () => edit(file, `UPDATE events SET body=replace(body, 'an', 'no')`), tail, ['export', id]],
     ['a view of a turn', () => edit(file, "UPDATE turns SET view='{'"), ['show', id]],
     ['a lost event', () => edit(file, 'DELETE FROM events WHERE key=(SELECT max(key) FROM events)'), tail],
     ['its pages', () => overwrite(file, 8_192), ['sessions']],
     ['its start', () => overwrite(file, 0), ['sessions']],
   ] as const
-  for (const [what, damage, args] of damages) {
+  for (const [what, damage, ...commands] of damages) {
     rmSync(folder, { recursive: true })
     cpSync(intact, folder, { recursive: true })
     damage()
@@ -70,10 +70,13 @@ test('a damaged journal is called damaged by every command, and doctor is not re
     const found = doctor.json.filter(({ check, verdict }) => check === 'journals' && verdict === 'bad')
     assert.ok(found.length > 0, `${what}: ${JSON.stringify(doctor.json)}`)
     assert.equal(doctor.code, 1, what)
-    const { code, stderr } = await desk.command(args)
-    assert.equal(code, 1, what)
-    assert.match(stderr, /journal_corrupt/, what)
-    assert.doesNotMatch(stderr, /Something unexpected/, what)
+    for (const args of commands) {
+      const { code, lines, stderr } = await desk.command(args)
+      assert.equal(code, 1, what)
+      assert.match(stderr, /journal_corrupt/, what)
+      assert.doesNotMatch(stderr, /Something unexpected|"level":/, `${args[0]}: stderr has sentences, not a log`)
+      if (args[0] === 'export') assert.deepEqual(lines, [], 'no part of a bundle looks like one')
+    }
   }
 
   rmSync(folder, { recursive: true })

@@ -35,7 +35,7 @@ async function exportFrom(
     throw new Fault('not_found', {
       error: `No session has the id ${id}. Nothing was exported. See: breakfall sessions`,
     })
-  const bundle = await client.export(id, redact === undefined ? {} : { redact })
+  const bundle = toItsEnd(await client.export(id, redact === undefined ? {} : { redact }))
   if (output === undefined) {
     // Bytes unchanged: a bundle is JSON, in which control characters are escaped.
     for await (const bytes of bundle) if (!process.stdout.write(bytes)) await once(process.stdout, 'drain')
@@ -46,6 +46,17 @@ async function exportFrom(
   const written = await writePrivately(file, bundle)
   if (out.json) out.result({ sessionId: id, file, bytes: written })
   else out.line(`wrote session ${id} to ${file} (${written} bytes, readable by you only)`)
+}
+
+/** A started answer can only break off: its reason stays with the daemon. */
+async function* toItsEnd(bundle: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* bundle
+  } catch (cause) {
+    const happened = 'The daemon stopped sending the session before its end, so the bundle is not complete.'
+    const advice = '"breakfall doctor" says whether the journal is damaged.'
+    throw new Fault('daemon_unreachable', { message: { happened, advice }, cause })
+  }
 }
 
 /** Written under another name first: a truncated file would look complete. */

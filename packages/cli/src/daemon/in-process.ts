@@ -22,7 +22,7 @@ export async function withTemporaryDaemon<T>(
     retention: undefined, // a command that looks or cancels deletes nothing
     policy: config.policy,
     tryAnswer: silence,
-    logLevel: config.logLevel ?? 'error',
+    logLevel: config.logLevel ?? 'silent', // what fails is in the answer, and the command says it
     recover: 'requested', // I1
     isMomentary: true, // I1
   })

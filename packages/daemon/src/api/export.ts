@@ -19,6 +19,7 @@ export async function sendBundle(
   const session = await sessions.get(id)
   const head = { event: 'bundle', version: 1, redacted: isRedacted, session, turns: await turnsOf(sessions, id) }
   const bundle = { ...head, system: await system() }
+  let events = await sessions.journalOf(id, 0, PAGE_EVENTS, PAGE_CHARS_MAX) // if it is damaged, the answer can still say so
   res.writeHead(200, {
     'content-type': 'application/x-ndjson',
     'content-disposition': `attachment; filename="breakfall-${session.id}${isRedacted ? '-redacted' : ''}.ndjson"`,
@@ -33,11 +34,9 @@ export async function sendBundle(
       })
   }
   await write(`${JSON.stringify(isRedacted ? redactTexts(bundle) : bundle)}\n`)
-  for (let after = 0; !signal.aborted;) {
-    const events = await sessions.journalOf(id, after, PAGE_EVENTS, PAGE_CHARS_MAX)
-    if (events.length === 0) break
+  for (let last = events.at(-1); last !== undefined && !signal.aborted; last = events.at(-1)) {
     await write(events.map((event) => `${isRedacted ? redacted(event) : event.body}\n`).join(''))
-    after = events.at(-1)?.seq ?? after
+    events = await sessions.journalOf(id, last.seq, PAGE_EVENTS, PAGE_CHARS_MAX)
   }
   res.end()
 }
