@@ -1,12 +1,15 @@
 /** Puts a decision into a fault: what Breakfall does next, or why it stopped. */
 import type { Decision, Reason } from './decision.ts'
 import type { Fault } from './fault.ts'
+import type { FaultCategory } from './table.ts'
 
 /** `attempts`: how many were made, if that is known. A park is put into words by the daemon, which knows what the turn waits for. */
 export function withDecision(fault: Fault, decision: Decision, attempts?: number): Fault {
   const stopped = decision.action === 'stop' ? decision.because : undefined
   const action = decision.action === 'stop' ? stopText(decision.because, attempts) : NEXT[decision.action]
-  return fault.with({ stopped, message: action === undefined ? undefined : { action } })
+  const advice = stopped === undefined ? undefined : ONCE_STOPPED[fault.category]
+  const message = { ...(action === undefined ? {} : { action }), ...(advice === undefined ? {} : { advice }) }
+  return fault.with({ stopped, message })
 }
 
 // ---- details ----
@@ -18,6 +21,11 @@ const NEXT: Readonly<Record<Exclude<Decision['action'], 'stop'>, string | undefi
   compact: 'Breakfall will shorten the conversation and ask again.',
   fallback: 'Breakfall will ask the next model.',
   park: undefined,
+}
+
+/** What to do once it is over, where the usual advice helps only before. */
+const ONCE_STOPPED: Partial<Readonly<Record<FaultCategory, string>>> = {
+  approval_needed: 'It can no longer be approved; send another prompt to try again.',
 }
 
 function stopText(because: Reason, attempts: number | undefined): string | undefined {

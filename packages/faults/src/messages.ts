@@ -259,7 +259,9 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
   }),
   journal_corrupt: (f) => ({
     happened: `The journal${f.name ? ` of ${f.name}` : ''} is damaged${detail(f)}.`,
-    advice: 'Restore it from a backup, or start a new session.',
+    advice: f.name
+      ? 'Restore it from a backup, or start a new session.'
+      : 'Restore it from a backup, or move it elsewhere to start with an empty one.',
   }),
   cancelled: (f) => ({ happened: `Cancelled${f.name ? ` by ${f.name}` : ''}${detail(f)}.` }),
   deadline_exceeded: (f) => ({

@@ -43,6 +43,21 @@ test('whoever concludes replaces one fact, and the others stay', () => {
   assert.equal(stopped.with({ message: { advice: '' } }).error, stopped.error.split(' Check')[0])
 })
 
+test('a call that can no longer be approved does not ask for an approval', () => {
+  const waits = new Fault('approval_needed', { facts: { name: 'bash' } })
+  assert.match(waits.error, /Approve or deny it/)
+  for (const because of ['park_time_spent', 'parking_off'] as const) {
+    const { error } = withDecision(waits, { action: 'stop', because })
+    assert.doesNotMatch(error, /Approve or deny it/)
+    assert.match(error, /It can no longer be approved; send another prompt to try again\.$/)
+  }
+})
+
+test('a journal that is damaged as a whole does not offer a new session, which it could not store', () => {
+  assert.match(new Fault('journal_corrupt', { facts: { name: 'session s' } }).error, /start a new session/)
+  assert.doesNotMatch(new Fault('journal_corrupt').error, /new session/)
+})
+
 test('a runner that is not reachable tells you to retry until something else is decided', () => {
   const fault = new Fault('runner_unreachable', { facts: { address: 'host:1' } })
   const happened =

@@ -2,7 +2,7 @@
 import { type Dirent, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readJournal } from '@breakfall/daemon/journal'
-import { isFault } from '@breakfall/faults'
+import { type Fault, isFault } from '@breakfall/faults'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { bytesText } from '../render/bytes.ts'
 import { counted } from '../render/counted.ts'
@@ -16,7 +16,7 @@ export function checkStorage({ stateDir, retention }: ResolvedConfig, now: numbe
     const { bytes, isPart } = sizeOf(stateDir)
     return [storageFinding({ ...usage, diskBytes: bytes, isPart, isRetained: retention !== undefined })]
   } catch (error) {
-    return [damage(isFault(error) ? error.error : String(error))]
+    return [damage(whole(stateDir, error))]
   }
 }
 
@@ -29,8 +29,7 @@ export function checkJournals(
     using journal = readJournal(stateDir, '')
     if (journal === undefined) return []
     const { checked, damaged, isWhole } = journal.check(isOver)
-    if (damaged.length > 0)
-      return damaged.map(({ sessionId, fault }) => damage(`session ${sessionId}: ${fault.error}`, fault.report))
+    if (damaged.length > 0) return damaged.map(({ fault }) => damage(happened(fault), fault.report))
     if (checked === 0) return []
     const which = isWhole ? counted(checked, 'journal') : `the newest ${counted(checked, 'journal')}`
     const rest = isWhole ? '' : '; there was no time for the others'
@@ -39,6 +38,12 @@ export function checkJournals(
     return isFault(error) && error.category === 'journal_corrupt' ? [] : [damage(String(error))] // the storage row says it
   }
 }
+
+/** The fix says what to do. */
+const happened = (fault: Fault): string => fault.report.message?.happened ?? fault.error
+
+const whole = (stateDir: string, error: unknown): string =>
+  `${join(stateDir, 'journal')}: ${isFault(error) ? happened(error) : String(error)}`
 
 const damage = (found: string, fault?: Finding['fault']): Finding => ({
   check: 'journals',

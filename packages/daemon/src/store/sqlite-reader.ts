@@ -135,7 +135,7 @@ function unreadable(cause: unknown, file: string): Fault {
     ? fault.with({
         error: `the journal ${file} cannot be read: the disk is full or the folder is read-only; free some space`,
       })
-    : new Fault('journal_corrupt', { error: `the journal ${file} cannot be read`, cause })
+    : new Fault('journal_corrupt', { message: { happened: `The journal ${file} cannot be read.` }, cause })
 }
 
 /** A page takes several queries; the session may be deleted between two of them. */
