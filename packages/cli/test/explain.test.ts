@@ -137,7 +137,13 @@ test('an exit code says what it usually means', () => {
 })
 
 test('our own exit codes are explained', () => {
-  const meanings = { 3: /parked/, 4: /credentials/, 7: /budget/, 125: /daemon or the runner/, 130: /cancelled/ }
+  const meanings = {
+    3: /parked/,
+    4: /credentials/,
+    7: /budget[^]*token limit/,
+    125: /daemon or the runner/,
+    130: /cancelled/,
+  }
   for (const [code, meaning] of Object.entries(meanings)) {
     const { report } = explain(code)
     assert.match(report.error, meaning)

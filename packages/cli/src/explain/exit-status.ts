@@ -81,7 +81,11 @@ const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly c
   ],
   [
     EXIT_CODES.budget,
-    { means: 'a budget is used up: attempts, waiting, steps, a quota or a deadline', category: 'process_failed' },
+    {
+      means:
+        "a budget is used up (attempts, waiting, steps, a quota or a deadline), or the answer stopped at the model's token limit",
+      category: 'process_failed',
+    },
   ],
   [
     EXIT_CODES.unreachable,
