@@ -64,6 +64,13 @@ test('a process that failed is listed until it is started again', (t) => {
   assert.deepEqual([started, here.waiting], [['web.2'], []])
 })
 
+test('a process is started again after its delay although the clock was turned back by days', (t) => {
+  const { started, restarts } = box(t)
+  restarts().ended(reservation, { ...failed, endedAtMs: 2 * 24 * 3_600_000 })
+  t.mock.timers.tick(1_000)
+  assert.deepEqual(started, ['web.2'])
+})
+
 test('a process that is stopped while it waits is not started again, by this runner or the next', (t) => {
   const { started, restarts } = box(t)
   const here = restarts()

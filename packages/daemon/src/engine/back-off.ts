@@ -2,10 +2,11 @@
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 
-/** Waits until then, unless a person ends the wait or something stops the turn. */
+/** Waits until then, unless a person ends the wait or something stops the turn. A timer that ran to its end is the whole wait: the
+ * clock may have been turned back meanwhile. */
 export async function backOff({ now }: Pick<Ports, 'now'>, session: LiveSession, until: number): Promise<void> {
   while (session.fold.turn?.retryAt != null && now() < until && !session.signal.aborted)
-    await session.sleepUnlessWoken(until - now())
+    if ((await session.sleepUnlessWoken(until - now())) === 'slept') return
 }
 
 /** Ends the wait, because a person says so. False if the turn does not wait. */

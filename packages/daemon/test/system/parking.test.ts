@@ -74,6 +74,19 @@ test(
   },
 )
 
+test('a clock that is turned back by days during the wait before a retry does not prolong it', LIMIT, async (t) => {
+  let backMs = 0
+  const { api } = await rig(t, refusing(1, { status: 503, headers: { 'retry-after': '1' } }), {
+    now: () => Date.now() - backMs,
+  })
+  const { id } = await api.session()
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'retry')
+  backMs = 2 * 24 * 3_600_000
+  const events = await api.ended(id, turnId)
+  assert.deepEqual(events.at(-1)?.type, 'turn-end')
+})
+
 test('refused credentials park the turn until the configuration changes', async (t) => {
   const script: Script = (asked) =>
     asked.authorization === 'Bearer the-right-key' ? { text: 'thank you' } : { status: 401 }

@@ -56,7 +56,7 @@ export class Restarts {
         if (run === undefined) this.#waiting.delete(execId)
         else void run.catch(ignored).finally(() => this.#waiting.delete(execId)) // until then it is listed
       },
-      Math.max(0, end.endedAtMs + delayMs - this.#box.now()),
+      Math.min(Math.max(0, end.endedAtMs + delayMs - this.#box.now()), delayMs), // the clock may have been turned back
     )
     timer.unref()
     this.#waiting.set(execId, { reservation, timer })
