@@ -36,6 +36,38 @@ test('a thoughtSignature on text that the client has reaches it once', async () 
   }
 })
 
+test('a signature keeps its place over a heal', async () => {
+  const signed = (text: string, signature: string) => ({ text, thoughtSignature: signature })
+  const thought = { text: 'hm', thought: true }
+  for (const [first, retry, rest] of [
+    // The client's text goes on after its signature, and the retry's last one signs all of it.
+    [
+      [signed('a', 'A'), { text: 'b' }],
+      [signed('ab', 'B'), call('x')],
+      [signed('', 'B'), call('x')],
+    ],
+    // The client's signature signs more than those of the retry, and thoughts follow it.
+    [
+      [signed('ab', 'A'), thought],
+      [signed('a', 'B'), signed('b', 'C'), { ...thought, text: 'hm!' }],
+      [{ ...thought, text: '!' }],
+    ],
+    [
+      [{ text: 'a' }, { text: 'b' }],
+      [signed('a', 'A'), { text: 'bc' }],
+      [signed('', 'A'), { text: 'c' }],
+    ],
+    [[signed('a', 'A')], [signed('a', 'A'), call('x'), signed('', 'B')], [call('x'), signed('', 'B')]],
+  ] as const) {
+    const chunks = (parts: readonly object[]): readonly string[] => parts.map((part) => chunkOf([part]))
+    for (const given of [chunks(retry), [chunkOf(retry)]]) {
+      const got = await relayed([cut(...chunks(first)), stream(...given, stops())])
+      const said = partsOf(got).filter((part) => JSON.stringify(part) !== '{"text":""}')
+      assert.deepEqual(said, [...first, ...rest])
+    }
+  }
+})
+
 test('a call of a second candidate waits for the end, too', async () => {
   const both = (first: object, second: object, finishReason?: string): string =>
     `data: ${JSON.stringify({ candidates: [first, second].map((part, index) => ({ index, finishReason, content: { parts: [part] } })) })}\n\n`
@@ -57,6 +89,17 @@ test('an answer with several candidates is complete when each of them is', async
   assert.deepEqual([got.body, got.requests.length], [whole.join(''), 2])
   const refused = `data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n`
   assert.equal((await relay([stream(refused)], TWO)).body, refused)
+})
+
+test('the output limit that ended one candidate says nothing about the calls of another', async () => {
+  const ended = (index: number, part: object, finishReason: string): string =>
+    `data: ${JSON.stringify({ candidates: [{ index, finishReason, content: { parts: [part] } }] })}\n\n`
+  const noArguments = { functionCall: { name: 'ls', args: {} } }
+  const whole = [ended(0, { text: 'a' }, 'MAX_TOKENS'), ended(1, noArguments, 'STOP')]
+  assert.equal((await relay([stream(...whole)], TWO)).body, whole.join(''))
+  const atLimit = [ended(0, noArguments, 'MAX_TOKENS'), ended(1, call('a'), 'STOP')]
+  const cutCall = await relay([stream(...atLimit)], { ...TWO, policy: { attemptsMax: 1 } })
+  assert.equal(cutCall.outcome.fault?.category, 'tool_call_truncated')
 })
 
 test('an answer with several candidates is not healed once some of it went out', async () => {

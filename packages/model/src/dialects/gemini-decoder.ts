@@ -10,7 +10,15 @@ import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, numberOr, objectOr, objectsIn, parsedOr, stringOr } from '../json.ts'
 import type { DecoderOptions } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
-import { type AnswerDecoder, objectArguments, type PartHandler, ReadAnswer, type TextPart } from './read-answer.ts'
+import {
+  type AnswerDecoder,
+  deciding,
+  objectArguments,
+  type PartHandler,
+  ReadAnswer,
+  type TextPart,
+  type ToolPart,
+} from './read-answer.ts'
 
 export class GeminiDecoder implements AnswerDecoder {
   readonly answer: ReadAnswer
@@ -51,8 +59,9 @@ export class GeminiDecoder implements AnswerDecoder {
   }
 
   close(): void {
-    const reason = this.#candidates.values().next().value?.reason
-    if (reason === undefined || !this.isTail) return
+    if (!this.isTail) return
+    const isAtLimit = ({ reason }: Candidate): boolean => reason === 'MAX_TOKENS'
+    const reason = deciding([...this.#candidates.values()], this.answer, isAtLimit)?.reason ?? 'STOP'
     this.answer.finish = finishOf(reason, this.answer.tools.length > 0) // I1
     this.answer.ended = true
   }
@@ -78,7 +87,7 @@ export class GeminiDecoder implements AnswerDecoder {
   #candidateAt(index: number): Candidate {
     const known = this.#candidates.get(index)
     if (known !== undefined) return known
-    const made: Candidate = { open: undefined, reason: undefined }
+    const made: Candidate = { open: undefined, reason: undefined, lastCall: undefined }
     this.#candidates.set(index, made)
     this.answer.choices = Math.max(this.answer.choices, index + 1)
     return made
@@ -89,6 +98,7 @@ export class GeminiDecoder implements AnswerDecoder {
     if (isObject(functionCall)) {
       own.open = undefined
       const call = answer.openTool(stringOr(functionCall['id']), stringOr(functionCall['name']))
+      own.lastCall = call
       answer.growTool(call, objectArguments(functionCall['args']))
       return
     }
@@ -109,7 +119,7 @@ export class GeminiDecoder implements AnswerDecoder {
   }
 }
 
-type Candidate = { open: TextPart | undefined; reason: string | undefined }
+type Candidate = { open: TextPart | undefined; reason: string | undefined; lastCall: ToolPart | undefined }
 
 /** Gemini's finish reasons under the names of OpenAI's chat API. */
 const FINISH: Readonly<Record<string, string>> = {

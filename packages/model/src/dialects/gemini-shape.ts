@@ -9,27 +9,36 @@ export class GeminiShape implements ClientShape {
   #identity: JsonObject | undefined
   #healing = false
   readonly #extras = new Extras()
-  /** Signatures of texts: how many the client has, how many it had when the attempt began, and how many the attempt gave. */
-  #signed = 0
-  #signedBefore = 0
-  #signatures = 0
+  /** Characters of text and thoughts: what the client has, what it had when the attempt began, and what the attempt said. */
+  #sent = 0
+  #known = 0
+  #said = 0
+  /** Where the client's last signature of a text is, and where its text last became thoughts or its thoughts text. */
+  #signedAt = 0
+  #turnedAt = 0
+  #isThought = false
+  #hasCalled = false
+  /** What follows a chunk that was not skipped is not skipped, so that places are counted in order. */
+  #skips = true
 
   begin(healing: boolean): void {
     this.#healing = healing
     if (!healing) this.#identity = undefined
-    this.#signedBefore = this.#signed
-    this.#signatures = 0
+    this.#known = this.#sent
+    this.#said = 0
+    this.#hasCalled = false
+    this.#skips = true
   }
 
   skip(json: JsonObject | undefined): boolean {
-    const parts = partsOf(json)
-    const signatures = parts.filter((part) => 'thoughtSignature' in part).length
-    const isRepeated =
-      parts.every(isText) &&
-      this.#signatures + signatures <= this.#signedBefore &&
-      extrasOf(json).every((extra) => this.#extras.has(extra))
-    if (isRepeated) this.#signatures += signatures
-    return isRepeated
+    let said = this.#said
+    const isRepeated = partsOf(json).every((part) => {
+      said += lengthOf(part)
+      return isText(part) && !('thoughtSignature' in part && this.#lacksSignature(said))
+    })
+    this.#skips &&= isRepeated && extrasOf(json).every((extra) => this.#extras.has(extra))
+    if (this.#skips) this.#said = said
+    return this.#skips
   }
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
@@ -41,7 +50,7 @@ export class GeminiShape implements ClientShape {
     const same = { ...json, ...this.#identity }
     const out = this.#healing ? this.#withFresh(same, fresh) : same
     if (!this.#extras.add(extrasOf(json))) this.canHeal = false
-    this.#signed += partsOf(out).filter((part) => isText(part) && 'thoughtSignature' in part).length
+    for (const part of partsOf(out)) this.#note(part)
     return this.#healing ? plainFrame({ data: JSON.stringify(out) }) : frame
   }
 
@@ -57,17 +66,38 @@ export class GeminiShape implements ClientShape {
     return ''
   }
 
+  /**
+   * The client has nothing that signs what comes before this place. Text and thoughts may each have a signature, which another
+   * attempt gives in other places: it may come later, but not after a turn.
+   */
+  #lacksSignature(place: number): boolean {
+    return place > this.#signedAt && place > this.#turnedAt
+  }
+
+  #note(part: JsonObject): void {
+    if (!isText(part)) return
+    const isThought = part['thought'] === true
+    if (part['text'] !== '' && isThought !== this.#isThought) {
+      this.#turnedAt = this.#sent
+      this.#isThought = isThought
+    }
+    this.#sent += lengthOf(part)
+    if ('thoughtSignature' in part) this.#signedAt = this.#sent
+  }
+
   /** The chunk with only the new part of its texts. Calls stay as they are; the same thoughts have one signature, whichever it is. */
   #withFresh(chunk: JsonObject, fresh: Fresh): JsonObject {
     const [first, ...others] = objectsIn(chunk['candidates'])
     if (first === undefined) return chunk
     const rest = fresh === undefined ? undefined : [...fresh]
     const parts = partsOf(chunk).flatMap((part) => {
+      this.#hasCalled ||= 'functionCall' in part
       if (!isText(part)) return [part]
+      this.#said += lengthOf(part)
       const text = part['text'] === '' || rest === undefined ? stringOr(part['text']) : (rest.shift() ?? '')
       const { thoughtSignature: signature, ...unsigned } = part
-      const isKnown = signature !== undefined && ++this.#signatures <= this.#signedBefore && text === ''
-      if (signature !== undefined && !isKnown) return [{ ...part, text }]
+      const isNew = text !== '' || this.#hasCalled || this.#said > this.#known || this.#lacksSignature(this.#said)
+      if (signature !== undefined && isNew) return [{ ...part, text }]
       return text === '' && part['text'] !== '' ? [] : [{ ...unsigned, text }]
     })
     const known = Object.entries(first).filter(([key, value]) => this.#extras.has(extraOf(key, value)))
@@ -93,6 +123,8 @@ const KNOWN_KEYS: ReadonlySet<string> = new Set([
 ])
 
 const isText = (part: JsonObject): boolean => typeof part['text'] === 'string' && !('functionCall' in part)
+
+const lengthOf = (part: JsonObject): number => stringOr(part['text']).length
 
 const firstOf = (json: JsonObject | undefined): JsonObject => objectOr(objectsIn(json?.['candidates'])[0])
 

@@ -13,6 +13,7 @@ import { type DecoderOptions, frameHead } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
+  deciding,
   finishNamed,
   type FrameRun,
   objectArguments,
@@ -172,7 +173,8 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   }
 
   #finish(): string {
-    return finishNamed(this.#choices[0]?.finish ?? 'stop')
+    const isAtLimit = ({ finish }: Choice): boolean => finishNamed(finish ?? '') === 'length'
+    return finishNamed(deciding(this.#choices, this.answer, isAtLimit)?.finish ?? 'stop')
   }
 
   #usage({ prompt_tokens: input, completion_tokens: output, ...more }: JsonObject): void {

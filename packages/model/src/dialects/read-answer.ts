@@ -183,6 +183,24 @@ export function finishNamed(reason: string): string {
   return name === 'function_call' ? 'tool_calls' : name
 }
 
+/**
+ * Of several answers, the one whose finish reason decides: the one that made the last call, which may be cut. The last call of any
+ * other that the limit ended is marked here.
+ */
+export function deciding<Choice extends { readonly lastCall: ToolPart | undefined }>(
+  choices: readonly Choice[],
+  answer: ReadAnswer,
+  isAtLimit: (choice: Choice) => boolean,
+): Choice | undefined {
+  const last = answer.tools.at(-1)
+  for (const choice of choices) {
+    const { lastCall } = choice
+    if (lastCall !== undefined && lastCall !== last && lastCall.arguments.trim() === '' && isAtLimit(choice))
+      lastCall.isCut = true
+  }
+  return choices.find(({ lastCall }) => lastCall !== undefined && lastCall === last) ?? choices[0]
+}
+
 /** The arguments of a call that came as an object. An empty one says no more than no arguments at all. */
 export const objectArguments = (value: unknown): string =>
   isObject(value) && Object.keys(value).length > 0 ? JSON.stringify(value) : ''

@@ -321,7 +321,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     if (end.fault !== undefined && options.signal.aborted) return end.fault
     if (end.fault === undefined) this.#decoder.close?.()
     if (this.#dialect.proof === 'body_end' && this.#answer.ended) return faultOf(() => this.#proveAtEnd())
-    if (this.#isWhole) return this.#misfit
+    const { ended, finish } = this.#answer
+    if (this.#isWhole && (ended || finish !== null)) return this.#misfit // unless another choice began after it
     const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { broken: end.fault, emptyBefore })
     if (!verdict.complete) return afterServerTool(verdict.fault, this.#answer)
     if (!this.#with.gate.isOpen) return this.#divergence()
