@@ -146,6 +146,25 @@ test('a block that was closed stays closed, and the next one follows', async () 
   )
 })
 
+test('thoughts that go on after their signature are another answer', async () => {
+  const first = [head(), messageStart, thinkingBlock(0), blockThought(0, 'hm')]
+  const retry = [
+    ...first,
+    blockThought(0, ', so'),
+    signature(0),
+    blockStop(0),
+    textBlock(1),
+    blockText(1, 'Hello'),
+    blockStop(1),
+    ...END,
+  ]
+  const healed = await relayed([[...first, reset], retry], { canCut: true })
+  assert.deepEqual([healed.text, healed.isCut], ['Hello', false])
+  const got = await relayed([[...first, signature(0), reset], retry], { canCut: true })
+  assert.deepEqual([got.text, got.isCut], ['', true])
+  assert.doesNotMatch(got.body, /, so/)
+})
+
 test('a break inside thinking heals from an identical beginning, with its signature once', async () => {
   const whole: Play = [
     head(),

@@ -100,12 +100,13 @@ export class AnthropicShape implements ClientShape {
     }
     const upstream = indexOf(event)
     const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
+    const isNew = fresh === undefined ? stringOr(delta['text'] ?? delta['thinking']) !== '' : fresh.join('') !== ''
     if (number !== this.#last || !this.#isOpen) {
-      const isNew = fresh === undefined ? stringOr(delta['text'] ?? delta['thinking']) !== '' : fresh.join('') !== ''
       if (!isNew && REPEATED_DELTAS.has(kind)) return ''
       // The client's block is closed and this one adds to it: another answer, whose thoughts no signature would fit.
       throw this.#divergence()
     }
+    if (isNew && this.#isSigned && kind === 'thinking_delta') throw this.#divergence() // nor these
     if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
     this.#isSigned ||= isSignature
     return eventFrame({ ...event, index: number, delta: fresh === undefined ? delta : freshDelta(delta, fresh) })
