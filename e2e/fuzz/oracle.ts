@@ -89,7 +89,11 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   const { hold, limit } = made.setting
   const isHeld = limit === undefined && (hold === 'answer' || (hold === 'auto' && made.body['tools'] !== undefined))
   // From a document, also that of a background response, the gateway makes frames itself.
-  const isStreamed = matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true
+  // So it does for a server that numbers nothing: events that differ only in their text become one.
+  const isNumbered =
+    made.api !== 'openai-responses' || matches.every(({ frames: [first] }) => first?.data.includes('"sequence_number"'))
+  const isStreamed =
+    matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true && isNumbered
   if (isStreamed && (sent.length === 1 || isHeld)) {
     const changes = matches.map((match) => changedFrame(frames, match.frames))
     if (changes.every((change) => change !== undefined)) return wrong('changed frame', changes.at(-1) ?? '') // I3
