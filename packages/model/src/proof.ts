@@ -101,6 +101,23 @@ function objectOf(part: ToolPart): JsonObject | undefined {
   }
 }
 
+const isWritten = ({ form, tool, isCut, arguments: text }: ToolPart): boolean =>
+  form === 'json' && tool !== '' && !isCut && text.trim() !== ''
+
+/** Whether all strings and brackets of a JSON text are closed: then it was not cut short, whatever else is wrong with it. */
+function isClosed(text: string): boolean {
+  let depth = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i] ?? ''
+    if (inString && char === '\\') i++
+    else if (char === '"') inString = !inString
+    else if (!inString && '{['.includes(char)) depth++
+    else if (!inString && '}]'.includes(char)) depth--
+  }
+  return depth <= 0 && !inString
+}
+
 const lacking = (part: ToolPart, value: JsonObject, required: RequiredParameters): readonly string[] =>
   (required.get(part.tool) ?? []).filter((name) => !Object.hasOwn(value, name))
 
@@ -162,7 +179,13 @@ function truncated(
   const name = part?.tool === '' ? undefined : part?.tool
   const value = part === undefined || part.arguments.trim() === '' ? undefined : objectOf(part)
   const lacks = part === undefined || value === undefined ? [] : lacking(part, value, required)
-  const detail = lacks.length === 0 ? undefined : `it lacks ${lacks.join(', ')}`
+  const isMalformed = part !== undefined && value === undefined && isWritten(part) && isClosed(part.arguments)
+  const detail =
+    lacks.length > 0
+      ? `it lacks ${lacks.join(', ')}`
+      : isMalformed
+        ? 'its arguments are not valid JSON for an object'
+        : undefined
   const isAtEnd = finish === LENGTH && detail === undefined
   const bytes = part === undefined ? '' : ` after ${part.arguments.length} characters of arguments`
   return new Fault('tool_call_truncated', {

@@ -38,6 +38,21 @@ test('a complete call without a required parameter is reported with that paramet
   assert.match(got.failed[0]?.fault.error ?? '', /call to tool bash is invalid \(it lacks command\)/)
 })
 
+test('complete arguments that are not JSON are reported as invalid, not as cut short', async () => {
+  const error = async (text: string): Promise<string> => {
+    const answer = [head(), role, callStart('c', 'bash', text), finish('tool_calls'), done, lastChunk]
+    return (await play([answer, GOOD_CALL])).failed[0]?.fault.error ?? ''
+  }
+  for (const text of ['{"command":"echo a\nb"}', "{'command': 'ls'}", '"ls"', '{"command":"a\\"}"}}'])
+    assert.match(
+      await error(text),
+      /call to tool bash is invalid \(its arguments are not valid JSON for an object\)/,
+      text,
+    )
+  for (const text of ['{"command":"f() {}', '{"command":"a\\"}', '{"command":{"a":1}', '{'])
+    assert.match(await error(text), /was cut short/, text)
+})
+
 test('a call that stays cut ends in tool_call_truncated, after all attempts', async (t) => {
   const model = await startModelServer([
     [head(), role, callStart('c', 'bash', '{"com'), finish('tool_calls'), done, lastChunk],
