@@ -91,6 +91,24 @@ test('a retry line names the fault, the action, the wait and the attempt, and th
   assert.deepEqual(view.survived, [{ category: 'model_stream_interrupted', what: 'read ECONNRESET', how: 'retried' }])
 })
 
+test('if the model learns that its call was cut off, the line says so, and counts no attempt of the same request', () => {
+  const view = new TurnView()
+  const told = { tool: 'write', text: 'Your call was cut off.' }
+  const retry = {
+    type: 'retry',
+    step: 1,
+    attempt: 1,
+    fault,
+    action: 'retry',
+    delayMs: 0,
+    nextAt: AT,
+    max: 6,
+    told,
+  } as const
+  const shown = words(view, retry)
+  assert.equal(shown, '⚡ model_stream_interrupted: read ECONNRESET → telling the model to work in smaller parts\n')
+})
+
 const EXIT_7 = {
   cause: 'exited',
   started: true,

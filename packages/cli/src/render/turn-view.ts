@@ -287,7 +287,19 @@ export class TurnView {
   }
 
   #retry(event: SessionEventOf<'retry'>): readonly Segment[] {
-    this.#note(event.fault.category, whatHappened(event.fault), DONE[event.action])
+    const { told } = event
+    this.#note(
+      event.fault.category,
+      whatHappened(event.fault),
+      told === undefined ? DONE[event.action] : 'told the model to work in smaller parts',
+    )
+    if (told !== undefined)
+      return [
+        this.#line(
+          'warn',
+          `⚡ ${event.fault.category}: ${firstLine(event.fault.errorRaw)} → telling the model to work in smaller parts`,
+        ),
+      ]
     const wait = event.delayMs > 0 ? ` in ${duration(event.delayMs)}` : ''
     return [
       this.#line(
