@@ -41,6 +41,10 @@ test(
         for (const refused of ['/', desk.place.home]) {
           const { code, stderr } = await desk.command(['run', 'go', '--mount', refused])
           assert.equal(code, 2, stderr)
+          assert.match(
+            stderr,
+            /The folder \/.* cannot be mounted: .*\. Nothing started\. Choose another one with --mount/,
+          )
         }
       }
       const workspace = allowed

@@ -27,6 +27,7 @@ import { StatusLine } from '../render/status-line.ts'
 import { summary } from '../render/summary.ts'
 import { type Segment, TurnView } from '../render/turn-view.ts'
 import { Approvals } from './approvals.ts'
+import { asMountRefusal } from './mounts.ts'
 import { ParkWait } from './park-wait.ts'
 import { exitCodeFor, type RunResult } from './result.ts'
 import { type GivenAnswer, type StartedTurn, startTurn } from './start-turn.ts'
@@ -76,7 +77,7 @@ export type FollowInput = {
 /** Returns the exit code. */
 export async function followTurn(input: FollowInput, out: Output): Promise<number> {
   input.interrupt.throwIfInterrupted()
-  const session = input.session ?? (await input.client.createSession(input.create))
+  const session = input.session ?? (await input.client.createSession(input.create).catch(refuse))
   input.onSession?.(session)
   out.addToResult({ sessionId: session.id })
   const started = await startTurn(input, session)
@@ -106,6 +107,10 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
 }
 
 // ---- details, in the order they are used above ----
+
+function refuse(thrown: unknown): never {
+  throw asMountRefusal(thrown)
+}
 
 /** Nobody waits for a daemon after Ctrl-C. */
 async function cancel(input: FollowInput, turnId: string, reason: string, ending: AbortController): Promise<void> {

@@ -1,5 +1,5 @@
 /** Refuses mounts that cannot work before anything starts. The message names the flag or the setting. */
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { BoxMountSetting } from '../config/box.ts'
 import { isMissing } from '../doctor/mounts.ts'
 import { runMounts } from './box.ts'
@@ -15,6 +15,17 @@ export function refuseMounts(context: RunContext): void {
     isMissing,
   })
   if (refused !== undefined) throw refused
+}
+
+/** What the runner refuses is named by its flag, not by the field of the request. */
+export function asMountRefusal(thrown: unknown): unknown {
+  if (!isFault(thrown) || thrown.category !== 'invalid_request') return thrown
+  const field = thrown.report.errors?.find(({ field }) => /^box\.mounts\.\d+\.path$/.test(field))
+  if (field === undefined) return thrown
+  return refusal(
+    `The folder ${field.got} cannot be mounted: it must be ${field.expected}.`,
+    'Choose another one with --mount, or in [box] mounts of your config.toml.',
+  )
 }
 
 type MountFacts = {
