@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { watchLines } from '../src/render/gateway-watch.ts'
 import { noteLine, requestLine, totalsLine } from '../src/render/gateway-lines.ts'
 
 const at = '2026-11-15T12:34:56.789Z'
@@ -33,6 +34,18 @@ test('a failure is red and says why; a request that its client ended is neither 
     requestLine({ ...asked, status: 499, category: 'cancelled' }, 'the client left', false, at).text,
     /■ .*the client left/,
   )
+})
+
+test('the live view has one line for each stream, whatever its model is called', () => {
+  const model = 'a\n● http://other  healthy\t\x1b[2J'
+  const stream = { requestId: '01a1-abcdef', path: asked.path, model, stream: true, startedAt: at, upstream: 'u' } as const
+  const live = [{ ...stream, attempt: 1, state: 'asking', bytes: 0, lastFault: null, nextAt: null } as const]
+  const totals = { requests: 1, attempts: 1, faults: 0, healed: 0, lost: 0, unhealed: 0 }
+  const text = 'status 500:\nin two lines'
+  const recent = [{ at, requestId: '01a1-abcdef', kind: 'lost', category: 'other', text } as const]
+  const lines = watchLines({ at, live, recent, totals, upstreams: [] }, 200)
+  assert.equal(lines.length, 6)
+  for (const line of lines) assert.doesNotMatch(line, /\p{Cc}/u)
 })
 
 test("a failed attempt is printed at once with the next action; the rest follows in the request's line", () => {

@@ -26,7 +26,8 @@ export function watchLines(snapshot: GatewaySnapshot, columns: number): readonly
           `${at.slice(11, 19)}  ${kind.padEnd(8)} ${(category ?? '').padEnd(26)} ${text}`,
       ),
   ]
-  return lines.map((line) => withoutControls(line).slice(0, columns - 1))
+  // A model's name or a server's error may hold line breaks, which would look like lines of ours.
+  return lines.map((line) => withoutControls(line).replaceAll(/[\n\t]/g, ' ').slice(0, columns - 1))
 }
 
 function streamLine(stream: LiveStream): string {
