@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Fault, isFault } from '@breakfall/faults'
-import type { z } from 'zod'
+import { z } from 'zod'
 import * as wire from '../src/index.ts'
 import { parseRequest } from '../src/parse.ts'
 
@@ -125,4 +125,13 @@ test('an empty prompt is refused, and so is an empty key over WebSocket', () => 
   assert.deepEqual(fields(wire.wsParamsSchemas.prompt, { ...prompt, idempotencyKey: '' }), ['idempotencyKey'])
   assert.deepEqual(fields(wire.turnCreateSchema, { prompt: '  ' }), ['prompt'])
   assert.deepEqual(fields(wire.turnCreateSchema, {}), ['prompt'])
+})
+
+test('of thousands of unknown fields only the first are shown, and no other value is looked at', () => {
+  let looked = 0
+  const body: Record<string, unknown> = {}
+  const enumerable = true
+  for (let i = 0; i < 5_000; i++) Object.defineProperty(body, `x${i}`, { enumerable, get: () => (looked += 1) })
+  assert.throws(() => parseRequest(z.strictObject({}), body), /there is no field x0; .* \(and 4997 more\)/)
+  assert.ok(looked <= 40, `${looked} values`)
 })
