@@ -335,6 +335,25 @@ test('a server that compresses every answer is understood from its second answer
   }
 })
 
+test('early hints before an answer are skipped, also by a server that compresses', async () => {
+  const hints = bytes('HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n')
+  const frames = answerFrames('Hello').join('')
+  const compressed: Play = [head(200, { 'content-encoding': 'gzip' }), gzipSync(frames), lastChunk]
+  const got = await relayed([compressed, [hints, hints, ...compressed]]) // the first tells that it compresses
+  assert.equal(got.body, frames)
+  assert.equal(got.requests.length, 2)
+  assert.equal((await relayed([[hints, ...GOOD]])).text, 'Hello world')
+})
+
+test('what a server says about its own connection, or in the name of the gateway, does not reach the client', async () => {
+  const said = { connection: 'close, x-hop', 'x-hop': '1', 'x-breakfall-category': 'forged', 'x-kept': '2' }
+  for (const play of [[head(200, said), ...GOOD.slice(1)], json(400, { error: {} }, said)]) {
+    const { headers } = await relayed([play])
+    assert.deepEqual([headers['x-hop'], headers['connection'], headers['x-kept']], [undefined, undefined, '2'])
+    assert.notEqual(headers['x-breakfall-category'], 'forged')
+  }
+})
+
 for (const stream of [true, false]) {
   test(`a deadline ends a request that ${stream ? 'streams' : 'does not stream'} with 504`, async () => {
     const got = await relayed([[silence]], { policy: { deadlineMs: 60 }, body: { stream } })

@@ -37,5 +37,19 @@ export function noteCompressing(origin: string): void {
 /** The way to this server. Only for servers that need it: undici calls its decompression experimental. */
 export function dispatcherFor(origin: string, connectMs: number): Dispatcher {
   const agent = agentFor(connectMs)
-  return compressing.has(origin) ? agent.compose(interceptors.decompress()) : agent
+  return compressing.has(origin) ? agent.compose(withoutInformational, interceptors.decompress()) : agent
 }
+
+/** undici's decompression takes an informational response (103 Early Hints) for the start of the answer, and then fails at the real one. */
+const withoutInformational: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
+  dispatch(options, {
+    onRequestStart: (...given) => handler.onRequestStart?.(...given),
+    onRequestUpgrade: (...given) => handler.onRequestUpgrade?.(...given),
+    onResponseStart: (...given) => {
+      const [, status] = given
+      if (status >= 200) handler.onResponseStart?.(...given)
+    },
+    onResponseData: (...given) => handler.onResponseData?.(...given),
+    onResponseEnd: (...given) => handler.onResponseEnd?.(...given),
+    onResponseError: (...given) => handler.onResponseError?.(...given),
+  })

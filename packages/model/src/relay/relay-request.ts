@@ -81,6 +81,11 @@ const QUERY_WITHOUT_KEYS: ReadonlySet<string> = new Set([
   'stream',
 ])
 
+const OURS = 'x-breakfall-'
+
+/** Headers that are named in `connection` are about that connection, too. */
+const namedIn = (connection = ''): ReadonlySet<string> => new Set(connection.toLowerCase().split(/[\s,]+/))
+
 type KeyRule = Pick<RelayTarget, 'withoutKeys'>
 
 const isForAnyHost = (name: string): boolean => WITHOUT_KEYS.has(name) || name.startsWith(SDK_FACTS)
@@ -90,8 +95,7 @@ export function upstreamHeaders(
   target: Pick<RelayTarget, 'headers'> & KeyRule,
 ): Record<string, string> {
   const out: Record<string, string> = {}
-  // Headers that a client names in `connection` are about that connection, too.
-  const named = new Set((headers['connection'] ?? '').toLowerCase().split(/[\s,]+/))
+  const named = namedIn(headers['connection'])
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
     if (NOT_FORWARDED.has(lower) || named.has(lower)) continue
@@ -123,8 +127,10 @@ const NOT_RETURNED = new Set([
 
 export function clientHeaders(headers: IncomingHttpHeaders): Record<string, string> {
   const out: Record<string, string> = {}
+  const named = namedIn(headers.connection)
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_RETURNED.has(name)) continue
+    if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue
+    if (name.startsWith(OURS)) continue // a server that says so would speak for the gateway
     out[name] = Array.isArray(value) ? value.join(', ') : value
   }
   return out
