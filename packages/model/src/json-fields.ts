@@ -35,6 +35,17 @@ export type FoundFields = {
   readonly tooLarge: readonly string[]
 }
 
+/** Objects, lists and their entries in JSON. */
+export function valuesIn(json: string): number {
+  let values = 0
+  for (let at = 0; at < json.length; at++) {
+    const char = json.charCodeAt(at)
+    if (char === COMMA || char === OBJECT || char === LIST) values++
+    else if (char === QUOTE) at = closingQuote(json, at)
+  }
+  return values
+}
+
 const PIECE_BYTES = 64 * 1024 // a socket rarely brings more
 const KEY_BYTES_MAX = 256 // longer than any wanted name, even if all of it is escaped
 
@@ -244,6 +255,16 @@ export class JsonFields {
       }
     }
   }
+}
+
+/** Of the string that begins here, or the end of the text. */
+function closingQuote(json: string, open: number): number {
+  for (let at = json.indexOf('"', open + 1); at !== -1; at = json.indexOf('"', at + 1)) {
+    let slash = at
+    while (json.charCodeAt(slash - 1) === BACKSLASH) slash--
+    if ((at - slash) % 2 === 0) return at
+  }
+  return json.length
 }
 
 function unescaped(key: string): string {

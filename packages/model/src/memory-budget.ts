@@ -70,6 +70,11 @@ export class MemoryShare {
     this.#budget.give(bytes)
   }
 
+  /** A share within this one, for what is given back earlier. */
+  part(): MemoryShare {
+    return new MemoryShare({ take: (bytes) => this.take(bytes), give: (bytes) => this.give(bytes) })
+  }
+
   /** Gives everything back. */
   close(): void {
     if (this.#isClosed) return

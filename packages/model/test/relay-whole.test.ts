@@ -1,6 +1,8 @@
 /** The relay and answers in one piece. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { valuesIn } from '../src/json-fields.ts'
+import { MemoryBudget } from '../src/memory-budget.ts'
 import { relayed } from './relayed.ts'
 import { head, json, type Play, reset } from '../../../test/kit/plays.ts'
 
@@ -44,6 +46,33 @@ test('a server that answers a stream in one piece is turned into a stream', asyn
   const got = await relayed([json(200, WHOLE)])
   assert.equal(got.text, 'Hello')
   assert.equal(got.frames.at(-1)?.data, '[DONE]')
+})
+
+for (const stream of [true, false]) {
+  test(`an answer in one piece is refused if parsing it has no room in the memory of all requests; stream: ${stream}`, async () => {
+    const budget = new MemoryBudget(4_000_000)
+    const memory = budget.open()
+    const values = json(200, { ...WHOLE, more: Array.from({ length: 100_000 }, () => ({})) }) // 300 KB, and 10 MB once it is parsed
+    const got = await relayed([values], { body: { stream }, memory })
+    assert.equal((JSON.parse(got.body) as { error: { code: string } }).error.code, 'quota_exceeded')
+    const text = json(200, { ...WHOLE, more: '{},["\\'.repeat(100_000) })
+    assert.equal((await relayed([[reset], text, text], { body: { stream }, memory })).status, 200)
+    memory.close()
+    assert.equal(budget.bytes, 0)
+  })
+}
+
+test('an answer in one piece that does not fit into the memory of all requests is not received', async () => {
+  const memory = new MemoryBudget(1_000_000).open()
+  const large = json(200, { ...WHOLE, more: 'x'.repeat(3_000_000) })
+  const got = await relayed([large], { body: { stream: false }, memory })
+  assert.equal((JSON.parse(got.body) as { error: { code: string } }).error.code, 'quota_exceeded')
+  assert.ok((got.outcome.ledger[0]?.bytes ?? 0) < 2_000_000)
+})
+
+test('values in JSON are counted as they are, not in its strings', () => {
+  const cases = ['{}', '[1,2,{"a":[]}]', String.raw`{"a\\":"{[,\"{[,","b":"\\"}`, '"\\', '"', ',,']
+  assert.deepEqual(cases.map(valuesIn), [1, 5, 2, 0, 0, 2])
 })
 
 test('an answer in one piece may have a content type other than JSON', async () => {

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
 import type { SseFrame, SseRead } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 
 export type AttemptRequest = {
   /** A POST, unless it reads on where another request stopped. */
@@ -50,6 +51,8 @@ export type AttemptReader = {
   readonly onBytes?: (() => void) | undefined
   /** All frames of one read were handed over. */
   flush?(): void
+  /** What a whole body takes while it arrives. Absent: it is not counted. */
+  readonly memory?: MemoryShare
   /** The whole body of an answer that is not an event stream. */
   whole(body: Buffer, contentType: string): void
   /** Grows with everything the model says. */

@@ -27,6 +27,7 @@ import { bodyKind, checkEncoding, contentType, isCompressed } from './body-kind.
 import { dispatcherFor, noteCompressing } from './connections.ts'
 import { payloadOf } from './payload.ts'
 import { continueAnswer, forget } from './replay.ts'
+import { taking } from '../memory-budget.ts'
 import { endAttemptSpan, tracedRequest } from '../telemetry/attempt-span.ts'
 import type { Span } from '../telemetry/spans.ts'
 import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
@@ -284,6 +285,9 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   #collect(state: Extract<State, { at: 'reading-whole' | 'reading-refusal' }>, chunk: Buffer): void {
     const isRefusal = state.at === 'reading-refusal'
     const bytesMax = isRefusal ? ATTEMPT_LIMITS.refusalBytesMax : ATTEMPT_LIMITS.wholeBytesMax
+    const { memory } = this.#reader
+    if (!isRefusal && memory !== undefined) this.#run(() => taking(memory)(chunk.length))
+    if (this.#state !== state) return
     state.chunks.push(chunk)
     this.#watch.progress()
     if (this.#bytes <= bytesMax) return

@@ -2,18 +2,26 @@
 import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
+import { valuesIn } from '../json-fields.ts'
+import { ENTRY_BYTES, type MemoryShare, taking, unboundedShare } from '../memory-budget.ts'
 import { objectArguments } from './read-answer.ts'
 
-export function wholeJson(body: Buffer, contentType: string): JsonObject {
-  const text = body.toString('utf8')
-  let json: unknown
+/**
+ * Refuses what there is no room to parse: a few megabytes of JSON can hold millions of values, which take gigabytes. The room is free again
+ * afterwards, for the next answer.
+ */
+export function wholeJson(body: Buffer, contentType: string, memory: MemoryShare = unboundedShare()): JsonObject {
+  const room = memory.part()
   try {
-    json = JSON.parse(text)
-  } catch (cause) {
-    throw notAnAnswer(text, contentType, cause)
+    taking(room)(2 * body.length) // joined, and as text
+    const text = body.toString('utf8')
+    taking(room)(valuesIn(text) * ENTRY_BYTES)
+    const json = parsed(text, contentType)
+    if (!isObject(json)) throw notAnAnswer(text, contentType, undefined)
+    return json
+  } finally {
+    room.close()
   }
-  if (!isObject(json)) throw notAnAnswer(text, contentType, undefined)
-  return json
 }
 
 /** A chat completion as the frames of a stream. */
@@ -49,6 +57,14 @@ export function messageFrames(json: JsonObject): readonly SseFrame[] {
 }
 
 // ---- details ----
+
+function parsed(text: string, contentType: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw notAnAnswer(text, contentType, cause)
+  }
+}
 
 function emptyBlock(block: JsonObject): JsonObject {
   const { type, citations } = block

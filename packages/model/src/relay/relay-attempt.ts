@@ -29,6 +29,7 @@ import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts
 import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 import { objectOr } from '../json.ts'
 
 export type RelayAttemptOptions = {
@@ -75,8 +76,12 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   /** The client holds a part of the answer from an earlier attempt. */
   readonly #isHealing: boolean
 
+  /** Of an answer that comes in one piece. */
+  readonly memory: MemoryShare
+
   constructor(options: RelayAttemptOptions) {
     this.#with = options
+    this.memory = options.options.memory.part()
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     this.#dialect = DIALECTS[options.request.api]
@@ -118,6 +123,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
       return fault !== undefined && isBackground(request, target) ? await this.#readOn(fault) : fault
     } catch (thrown) {
       return classify(thrown, { boundary: 'model', phase: 'connect', signal: options.signal })
+    } finally {
+      this.memory.close()
     }
   }
 
@@ -232,7 +239,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
 
   /** The server answered in one piece although a stream was asked for: relays the frames it should have sent. */
   whole(body: Buffer, contentType: string): void {
-    const json = wholeJson(body, contentType)
+    const json = wholeJson(body, contentType, this.memory)
     if (isInBandError(json)) throw inBandFault(json)
     for (const frame of this.#dialect.framesOf(json)) this.frame(frame)
     this.flush()

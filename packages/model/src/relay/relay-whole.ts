@@ -17,6 +17,7 @@ import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 
 export async function relayWhole(
   request: RelayRequest,
@@ -36,9 +37,10 @@ export async function relayWhole(
     if (fault === undefined) {
       run.complete(attempt.record(null, null, 0))
       const { status, headers, body } = attempt.reader
-      send(sink, status, clientHeaders(headers), body)
+      await send(sink, status, clientHeaders(headers), body)
       return { status, fault: null, ledger, contentSent: true }
     }
+    attempt.reader.memory.close()
     if (signal.aborted) return aborted(request, fault, sink, ledger)
     const rung = run.failed({
       fault,
@@ -72,7 +74,7 @@ class WholeAttempt {
     options: ResolvedRelayOptions,
     emptyBefore: boolean,
   ) {
-    this.reader = new WholeReader(request, target)
+    this.reader = new WholeReader(request, target, options.memory.part())
     this.#emptyBefore = emptyBefore
     this.#trace = trace
     this.#request = request
@@ -129,8 +131,10 @@ class WholeReader implements AttemptReader {
   progress = 0
   #isError = false
   readonly prefersWhole = true
+  readonly memory: MemoryShare
 
-  constructor(request: RelayRequest, target: RelayTarget) {
+  constructor(request: RelayRequest, target: RelayTarget, memory: MemoryShare) {
+    this.memory = memory
     const handler = { text: () => undefined, tool: () => undefined }
     const options = { everyJson: false, choices: 1, profile: profileOf(target) }
     this.decoder = DIALECTS[request.api].decoder(handler, partCounter(), options)
@@ -150,7 +154,7 @@ class WholeReader implements AttemptReader {
 
   whole(body: Buffer, contentType: string): void {
     this.body = body
-    const json = wholeJson(body, contentType)
+    const json = wholeJson(body, contentType, this.memory)
     this.#isError = isInBandError(json)
     this.decoder.whole(json)
   }
@@ -162,25 +166,36 @@ class WholeReader implements AttemptReader {
 }
 
 /** The client is gone, or our own deadline passed. */
-function aborted(request: RelayRequest, fault: Fault, sink: RelaySink, ledger: RelayOutcome['ledger']): RelayOutcome {
+async function aborted(
+  request: RelayRequest,
+  fault: Fault,
+  sink: RelaySink,
+  ledger: RelayOutcome['ledger'],
+): Promise<RelayOutcome> {
   if (fault.class !== 'cancelled') return refused(request, fault.report, undefined, sink, ledger)
   return { status: 499, fault: fault.report, ledger, contentSent: false }
 }
 
-function refused(
+async function refused(
   request: RelayRequest,
   fault: FaultReport,
   refusal: Refusal | undefined,
   sink: RelaySink,
   ledger: RelayOutcome['ledger'],
-): RelayOutcome {
+): Promise<RelayOutcome> {
   const answer = errorAnswer(request.api, fault, refusal)
-  send(sink, answer.status, answer.headers, answer.body)
+  await send(sink, answer.status, answer.headers, answer.body)
   return { status: answer.status, fault, ledger, contentSent: false }
 }
 
-function send(sink: RelaySink, status: number, headers: Record<string, string>, body: string | Buffer): void {
+/** Ends when the client has taken it: until then, it is held. */
+async function send(
+  sink: RelaySink,
+  status: number,
+  headers: Record<string, string>,
+  body: string | Buffer,
+): Promise<void> {
   sink.head(status, { ...headers, 'content-length': String(Buffer.byteLength(body)) })
-  sink.write(body)
+  if (!sink.write(body)) await sink.drained()
   sink.end()
 }

@@ -124,6 +124,7 @@ class ResponseSink implements RelaySink {
     this.#gone.abort(reason)
     this.#body?.error(reason)
     this.#body = undefined
+    this.#room?.()
   }
 
   /** Fires when the reader is gone or the caller aborted. */
@@ -141,6 +142,7 @@ class ResponseSink implements RelaySink {
         cancel: (reason) => {
           this.#body = undefined
           this.#gone.abort(reason)
+          this.#room?.()
         },
       },
       { highWaterMark: 64 * 1024, size: (chunk) => chunk.byteLength },
