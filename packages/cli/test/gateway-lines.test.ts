@@ -38,7 +38,14 @@ test('a failure is red and says why; a request that its client ended is neither 
 
 test('the live view has one line for each stream, whatever its model is called', () => {
   const model = 'a\n● http://other  healthy\t\x1b[2J'
-  const stream = { requestId: '01a1-abcdef', path: asked.path, model, stream: true, startedAt: at, upstream: 'u' } as const
+  const stream = {
+    requestId: '01a1-abcdef',
+    path: asked.path,
+    model,
+    stream: true,
+    startedAt: at,
+    upstream: 'u',
+  } as const
   const live = [{ ...stream, attempt: 1, state: 'asking', bytes: 0, lastFault: null, nextAt: null } as const]
   const totals = { requests: 1, attempts: 1, faults: 0, healed: 0, lost: 0, unhealed: 0 }
   const text = 'status 500:\nin two lines'

@@ -27,7 +27,11 @@ export function watchLines(snapshot: GatewaySnapshot, columns: number): readonly
       ),
   ]
   // A model's name or a server's error may hold line breaks, which would look like lines of ours.
-  return lines.map((line) => withoutControls(line).replaceAll(/[\n\t]/g, ' ').slice(0, columns - 1))
+  return lines.map((line) =>
+    withoutControls(line)
+      .replaceAll(/[\n\t]/g, ' ')
+      .slice(0, columns - 1),
+  )
 }
 
 function streamLine(stream: LiveStream): string {

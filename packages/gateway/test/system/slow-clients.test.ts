@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { answer, finish, role, text } from '../../../../test/kit/openai-frames.ts'
-import { head, lastChunk, perform, type Play } from '../../../../test/kit/plays.ts'
+import { head, json, lastChunk, perform, type Play } from '../../../../test/kit/plays.ts'
+import { eventually } from '../../../../test/kit/wait.ts'
 import { CHAT, post, stand } from '../client.ts'
 
 test('a body that does not arrive is cut off after its time limit, and its place is free again', async (t) => {
@@ -17,6 +18,22 @@ test('a body that does not arrive is cut off after its time limit, and its place
   const res = await post(`${gateway.url}/chat/completions`, CHAT)
   assert.equal(res.status, 200)
   assert.match(await res.text(), /hi/)
+})
+
+test('a client that does not read an answer in one piece counts until it is disconnected', async (t) => {
+  const content = 'x'.repeat(20_000_000) // more than the kernel holds between the two ends
+  const whole = json(200, { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] })
+  const { gateway } = await stand(t, [whole], { limits: { clientStuckMs: 300, requestsMax: 1 } })
+  const socket = connect(gateway.port, '127.0.0.1')
+  const body = JSON.stringify({ ...CHAT, stream: false })
+  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await once(socket, 'readable')
+  assert.equal((await post(`${gateway.url}/chat/completions`, CHAT)).status, 429)
+  await eventually('the client is disconnected', () => gateway.stats().live.length === 0)
+  socket.on('error', () => undefined) // it was cut off in the middle
+  socket.resume()
+  await once(socket, 'close')
+  assert.ok(socket.bytesRead < content.length)
 })
 
 test('a slow client holds the upstream back instead of filling memory', async (t) => {
