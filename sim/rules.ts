@@ -4,22 +4,13 @@
  */
 import { isFault } from '../packages/faults/src/index.ts'
 import type { Append } from '../packages/daemon/src/store/store.ts'
-import { type SessionEvent, isTerminal } from '../packages/wire/src/index.ts'
-import type { World } from './host/time.ts'
-import type { FaultKind, Plan } from './plan.ts'
-import type { Database } from './world/database.ts'
-import type { Model } from './world/model.ts'
-import type { Network } from './world/network.ts'
-import { type RunnerDisk, workIn } from './world/runner.ts'
-
-export class BrokenRule extends Error {
-  readonly rule: string
-
-  constructor(rule: string, what: string, cause?: unknown) {
-    super(`${rule}: ${what}`, { cause })
-    this.rule = rule
-  }
-}
+import type { SessionEvent } from '../packages/wire/src/index.ts'
+import type { FaultKind } from './plan.ts'
+import { Effects } from './rules/effects.ts'
+import { BrokenRule, Facts, type Parts, type Turn } from './rules/facts.ts'
+import { Load } from './rules/load.ts'
+import { Requests } from './rules/requests.ts'
+import { Views } from './rules/views.ts'
 
 export type Reader = {
   readonly sessionId: string
@@ -27,42 +18,41 @@ export type Reader = {
   resets: number
 }
 
-type Parts = {
-  readonly plan: Plan
-  readonly world: World
-  readonly database: Database
-  readonly disk: RunnerDisk
-  readonly model: Model
-  readonly network: Network
-}
-
-type Turn = {
-  readonly id: string
-  readonly sessionId: string
-  end: string | null
-  readonly calls: Map<
-    string,
-    { readonly command: string; readonly execId: string; outcome: string | null; text: string }
-  >
-}
-
 export class Rules {
   readonly #parts: Parts
-  readonly #events = new Map<string, SessionEvent[]>()
-  readonly #bodies = new Map<string, string[]>()
-  readonly #turns = new Map<string, Turn>()
+  readonly #facts: Facts
+  readonly #effects: Effects
+  readonly #requests: Requests
+  readonly #views: Views
+  readonly #load: Load
   readonly #accepted = new Map<string, { readonly sessionId: string; readonly turnId: string }>()
-  readonly #ran = new Map<string, string>()
-  readonly reached = new Map<string, number>()
+  readonly #refused = new Set<string>()
 
-  constructor(parts: Parts) {
+  /** `alive`: how many daemons run, and how many readers read. */
+  constructor(parts: Parts, alive: () => { readonly daemons: number; readonly readers: number }) {
+    const facts = new Facts(parts)
     this.#parts = parts
-    parts.database.observers.push({ appended: (append) => this.#appended(append) })
+    this.#facts = facts
+    this.#effects = new Effects(facts)
+    this.#requests = new Requests(facts)
+    this.#views = new Views(facts)
+    this.#load = new Load(facts, () => ({
+      ...alive(),
+      turns: [...facts.turns.values()].filter(({ end }) => end === null).length,
+    }))
+    parts.database.observers.push({
+      appended: (append, by) => this.#appended(append, by),
+      heard: ({ turns = [] }, by) => this.#heard(turns, by),
+      deleted: (id) => facts.forget(id),
+    })
   }
 
-  /** Says that a universe got here: a world that never does proves nothing. */
+  get reached(): ReadonlyMap<string, number> {
+    return this.#facts.reached
+  }
+
   reach(what: string): void {
-    this.reached.set(what, (this.reached.get(what) ?? 0) + 1)
+    this.#facts.reach(what)
   }
 
   bug(what: string, thrown: unknown): BrokenRule {
@@ -74,12 +64,14 @@ export class Rules {
   accepted(key: string, sessionId: string, turnId: string): void {
     const before = this.#accepted.get(key)
     if (before !== undefined && before.turnId !== turnId)
-      this.#broken('U6 one key makes one turn', `${key} made ${before.turnId} and ${turnId}`)
+      this.#facts.broken('U6 one key makes one turn', `${key} made ${before.turnId} and ${turnId}`)
     this.#accepted.set(key, { sessionId, turnId })
   }
 
-  cancelled(_turnId: string): void {
-    this.reach('cancel accepted')
+  /** A client was told that its prompt was not accepted, and never will be. */
+  declined(key: string, category: string): void {
+    this.reach(`declined ${category}`)
+    this.#refused.add(key)
   }
 
   /**
@@ -105,7 +97,7 @@ export class Rules {
     if (isExcused || plan.isShared) return
     world.after(1_000, world.outside, 'continues?', () => {
       const hasSent = [...this.#parts.network.lastSentAt.values()].some((sentAt) => sentAt >= from)
-      if (hasSent || this.#eventsOf(turnId) > before || this.#turns.get(turnId)?.end !== null) return
+      if (hasSent || this.#eventsOf(turnId) > before || this.#facts.turns.get(turnId)?.end !== null) return
       this.#broken(
         'U14 a resumed turn continues',
         `${turnId} of ${sessionId} was resumed at ${at} and did nothing for a second`,
@@ -116,7 +108,7 @@ export class Rules {
   /** How many events a turn has, not counting that it was resumed. */
   #eventsOf(turnId: string): number {
     let count = 0
-    for (const events of this.#events.values())
+    for (const events of this.#facts.events.values())
       for (const event of events) if (event.turnId === turnId && event.type !== 'resumed') count += 1
     return count
   }
@@ -129,86 +121,102 @@ export class Rules {
 
   /** U8 */
   read(reader: Reader, seq: number, body: string): void {
+    if (this.#facts.deleted.has(reader.sessionId)) return
     const next = (reader.seen.at(-1)?.seq ?? 0) + 1
     if (seq < next) return // sent again after a reconnection that overlapped; a real reader drops it by its position
     if (seq !== next) this.#broken('U8 readers without gaps', `after ${next - 1} came ${seq} of ${reader.sessionId}`)
-    if (this.#bodies.get(reader.sessionId)?.[seq - 1] !== body)
+    if (this.#facts.bodies.get(reader.sessionId)?.[seq - 1] !== body)
       this.#broken('U8 readers see what is committed', `event ${seq} of ${reader.sessionId}: ${body.slice(0, 200)}`)
     reader.seen.push({ seq, body })
   }
 
   /** Whether everything has come to rest as it should. */
   isOver(readers: readonly Reader[]): boolean {
-    for (const turn of this.#turns.values()) if (turn.end === null) return false
-    return readers.every(({ sessionId, seen }) => seen.length === (this.#bodies.get(sessionId)?.length ?? 0))
+    for (const turn of this.#facts.turns.values()) if (turn.end === null) return false
+    return readers.every((reader) => this.#hasAll(reader))
   }
 
   atEnd(readers: readonly Reader[]): void {
-    for (const turn of this.#turns.values()) {
+    for (const turn of this.#facts.turns.values()) {
       if (turn.end === null) this.#broken('L1 everything comes to rest', this.#describe(turn))
       for (const [callId, call] of turn.calls)
-        if (call.outcome === null) this.#broken('U7 each call has a result', `${callId} of ${turn.id}`)
+        if (call.result === null) this.#broken('U7 each call has a result', `${callId} of ${turn.id}`)
     }
-    for (const [key, { turnId }] of this.#accepted)
-      if (!this.#turns.has(turnId)) this.#broken('U6 an accepted prompt is in the journal', key)
-    for (const { sessionId, seen } of readers)
-      if (seen.length !== (this.#bodies.get(sessionId)?.length ?? 0))
-        this.#broken(
-          'L1 every reader has everything',
-          `${sessionId}: ${seen.length} of ${this.#bodies.get(sessionId)?.length}`,
-        )
-    this.#effects()
-    this.#outcomes()
-    this.#asked()
+    for (const [key, { turnId, sessionId }] of this.#accepted)
+      if (!this.#facts.turns.has(turnId) && !this.#facts.deleted.has(sessionId))
+        this.#broken('U6 an accepted prompt is in the journal', key)
+    for (const key of this.#refused)
+      if (this.#facts.turnOfKey.has(key)) this.#broken('U6 a prompt that was declined is not in the journal', key)
+    for (const reader of readers)
+      if (!this.#hasAll(reader))
+        this.#broken('L1 every reader has everything', `${reader.sessionId}: ${reader.seen.length} events`)
+    this.#effects.look()
+    this.#effects.atEnd()
+    for (const sessionId of this.#facts.events.keys()) this.#views.compare(sessionId)
   }
 
   // ---- details, in the order they are used above ----
 
   #broken(rule: string, what: string): never {
-    const failure = new BrokenRule(rule, what)
-    this.#parts.world.fail(failure)
-    throw failure
+    return this.#facts.broken(rule, what)
+  }
+
+  #hasAll({ sessionId, seen }: Reader): boolean {
+    return this.#facts.deleted.has(sessionId) || seen.length === (this.#facts.bodies.get(sessionId)?.length ?? 0)
   }
 
   /** U7, at each commit. */
-  #appended({ sessionId, events }: Append): void {
-    const known = this.#events.get(sessionId) ?? []
-    const bodies = this.#bodies.get(sessionId) ?? []
-    this.#events.set(sessionId, known)
-    this.#bodies.set(sessionId, bodies)
+  #appended({ sessionId, events, turns = [] }: Append, by: string): void {
+    const known = this.#facts.events.get(sessionId) ?? []
+    const bodies = this.#facts.bodies.get(sessionId) ?? []
+    this.#facts.events.set(sessionId, known)
+    this.#facts.bodies.set(sessionId, bodies)
     for (const { seq, body } of events) {
       if (seq !== known.length + 1) this.#broken('U7 events are dense', `${seq} after ${known.length} in ${sessionId}`)
       const event: SessionEvent = JSON.parse(body) // of this version, so none is unknown
       known.push(event)
       bodies.push(body)
       this.#note(event)
+      this.#load.busy()
     }
-    this.#effects()
+    for (const { turnId, cancel } of turns) {
+      const turn = this.#facts.turns.get(turnId)
+      if (cancel === null || turn === undefined || turn.cancel !== null || turn.end !== null) continue
+      turn.cancel = { at: this.#parts.world.now, by, heardAt: Number.POSITIVE_INFINITY }
+      this.reach('cancel accepted')
+    }
+    this.#effects.look()
+    this.#views.look(sessionId)
+  }
+
+  #heard(turns: NonNullable<Append['turns']>, by: string): void {
+    for (const { turnId } of turns) {
+      const cancel = this.#facts.turns.get(turnId)?.cancel
+      if (cancel?.by === by) cancel.heardAt = Math.min(cancel.heardAt, this.#parts.world.now)
+    }
   }
 
   #note(event: SessionEvent): void {
     this.reach(event.type)
-    const turn = this.#turns.get(event.turnId)
-    if (turn?.end != null)
-      this.#broken('U7 nothing comes after the end of a turn', `${event.type} after ${turn.end} in ${turn.id}`)
-    if (turn === undefined) {
-      const { turnId: id, sessionId } = event
-      this.#turns.set(id, { id, sessionId, end: isTerminal(event) ? event.type : null, calls: new Map() })
-      return
-    }
+    const isOpening = event.type === 'turn-queued' || event.type === 'turn-start'
+    const turn = this.#facts.turns.get(event.turnId) ?? (isOpening ? this.#facts.opened(event) : undefined)
+    if (turn === undefined) this.#broken('U7 a turn begins with its prompt', `${event.type} of ${event.turnId}`)
+    if (turn.end !== null)
+      this.#broken('U7 nothing comes after the end of a turn', `${event.type} after ${turn.end.type} in ${turn.id}`)
+    this.#requests.note(turn, event)
     if (event.type === 'tool-call') {
+      const { callId, execId } = event
       const { command = '' }: { command?: string } = Object(event.arguments)
-      turn.calls.set(event.callId, { command, execId: event.execId ?? '', outcome: null, text: '' })
+      turn.calls.set(callId, { callId, command, execId, result: null })
     }
     if (event.type === 'tool-result') {
       const call = turn.calls.get(event.callId)
       if (call === undefined) this.#broken('U7 a result has a call', event.callId)
-      if (call.outcome !== null) this.#broken('U7 each call has one result', event.callId)
-      call.outcome = event.outcome
-      call.text = event.text
+      if (call.result !== null) this.#broken('U7 each call has one result', event.callId)
+      call.result = event
       this.reach(`outcome ${event.outcome}`)
     }
-    if (isTerminal(event)) turn.end = event.type
+    if (event.type === 'turn-end' || event.type === 'turn-error') turn.end = event
     if (event.type === 'turn-error') {
       this.reach(`ended ${event.category}`)
       if (event.category === 'other') this.#parts.world.fail(this.bug('a turn failed', new Error(event.errorRaw)))
@@ -225,8 +233,8 @@ export class Rules {
     if (!plan.isShared) return
     world.after(20_000, world.outside, 'due?', () => {
       const head = database.dueAt(sessionId)
-      const turn = this.#turns.get(turnId)
-      const last = this.#events.get(sessionId)?.findLast((event) => event.turnId === turnId)
+      const turn = this.#facts.turns.get(turnId)
+      const last = this.#facts.events.get(sessionId)?.findLast((event) => event.turnId === turnId)
       if (head === undefined || turn?.end != null || last?.type !== 'parked' || head.owner !== null) return
       const isPersons = last.because === 'steps_spent'
       if (Number.isFinite(head.wakeAt) || head.waitFor !== null || isPersons) return
@@ -234,62 +242,9 @@ export class Rules {
     })
   }
 
-  /** U1, U2 */
-  #effects(): void {
-    const { effects } = this.#parts.disk
-    for (let at = this.#ran.size; at < effects.length; at += 1) {
-      const effect = effects[at]
-      if (effect === undefined) return
-      const { name } = workIn(effect.command)
-      if (this.#ran.has(name))
-        this.#broken(
-          'U1 a command starts at most once',
-          `${effect.command} (${effect.execId}), before as ${this.#ran.get(name)}`,
-        )
-      this.#ran.set(name, effect.execId)
-      if (effect.epoch !== undefined && effect.epoch < effect.epochSeen)
-        this.#broken(
-          'U2 no effect of a fenced owner',
-          `${effect.command}: epoch ${effect.epoch} after ${effect.epochSeen}`,
-        )
-    }
-  }
-
-  /** U3, U4 */
-  #outcomes(): void {
-    for (const { calls, id } of this.#turns.values()) {
-      for (const { command, outcome, text } of calls.values()) {
-        if (command === '') continue
-        const { name, lines } = workIn(command)
-        const hasRun = this.#ran.has(name)
-        if (hasRun && NEVER_RAN.test(text))
-          this.#broken('U3 what was said not to have run has not run', `${command} of ${id}: ${text}`)
-        if (!hasRun && (outcome === 'ok' || outcome === 'failed') && !NEVER_RAN.test(text) && !REFUSED.test(text))
-          this.#broken('U4 what is said to have run has run', `${command} of ${id}: ${text}`)
-        if (outcome !== 'ok') continue
-        const printed = text.split('\n').filter((line) => line.startsWith(`${name} line `))
-        if (printed.length !== lines || new Set(printed).size !== lines)
-          this.#broken('U4 output is there once and whole', `${command} of ${id}: ${text}`)
-      }
-    }
-  }
-
-  /** U9: the model reads one result for each call. */
-  #asked(): void {
-    for (const { messages, turn } of this.#parts.model.asked) {
-      const results = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
-      const calls = messages.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
-      if (new Set(results).size !== results.length || calls.length !== results.length)
-        this.#broken(
-          'U9 the model reads one result for each call',
-          `${turn}: calls ${calls.join(' ')}, results ${results.join(' ')}`,
-        )
-    }
-  }
-
   #describe(turn: Turn): string {
     const head = this.#parts.database.dueAt(turn.sessionId)
-    const events = (this.#events.get(turn.sessionId) ?? []).filter(({ turnId }) => turnId === turn.id)
+    const events = (this.#facts.events.get(turn.sessionId) ?? []).filter(({ turnId }) => turnId === turn.id)
     const last = events
       .slice(-6)
       .map(({ type }) => type)
@@ -320,6 +275,3 @@ const EXPECTED: ReadonlySet<string> = new Set([
   'turn_not_parked',
   'not_found',
 ])
-
-const NEVER_RAN = /^(?:Cancelled before it ran|This was not run|Not approved)/
-const REFUSED = /denied|refused|not approved|declined/i

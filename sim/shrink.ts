@@ -4,7 +4,7 @@
  */
 import { REAL } from './host/time.ts'
 import type { Plan, PlannedSession } from './plan.ts'
-import type { BrokenRule } from './rules.ts'
+import type { BrokenRule } from './rules/facts.ts'
 
 export type Shrunk = { readonly plan: Plan; readonly broken: BrokenRule; readonly tries: number }
 

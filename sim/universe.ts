@@ -14,7 +14,8 @@ import type { Store } from '../packages/daemon/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
 import type { Plan, PlannedFault, PlannedTurn } from './plan.ts'
-import { BrokenRule, type Reader, Rules } from './rules.ts'
+import { type Reader, Rules } from './rules.ts'
+import { BrokenRule } from './rules/facts.ts'
 import { Database } from './world/database.ts'
 import { Model, promptOf } from './world/model.ts'
 import { Network, setNetwork } from './world/network.ts'
@@ -115,14 +116,21 @@ class Universe {
     this.#sharing = new Sharing(this.#world, this.#database, this.#skies)
     const turns = new Map(plan.sessions.flatMap((session) => session.turns.map((turn) => [turn.key, turn])))
     this.#model = new Model(this.#world, turns, plan.rates.modelFault, plan.calmAt)
-    this.#rules = new Rules({
-      plan,
-      world: this.#world,
-      database: this.#database,
-      disk: this.#disk,
-      model: this.#model,
-      network: this.#network,
-    })
+    this.#rules = new Rules(
+      {
+        plan,
+        world: this.#world,
+        database: this.#database,
+        sharing: this.#sharing,
+        disk: this.#disk,
+        model: this.#model,
+        network: this.#network,
+      },
+      () => ({
+        daemons: this.#daemons.filter((daemon) => daemon !== undefined).length,
+        readers: this.#readers.length,
+      }),
+    )
     if (options.onEvent !== undefined)
       this.#database.observers.push({
         appended: ({ events, epoch }) =>
@@ -373,7 +381,7 @@ class Universe {
     this.#at(at, 'somebody cancels', () => {
       void this.#insist(client, `cancel ${turnId}`, ({ sessions }) =>
         sessions.cancel(turnId, { actor: 'user', reason: null }),
-      ).then(() => this.#rules.cancelled(turnId))
+      )
     })
   }
 

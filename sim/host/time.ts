@@ -16,6 +16,8 @@ export class Process {
   skewMs = 0
   /** Its events wait until then. */
   frozenUntil = 0
+  /** Each of its events takes up to this long, and the next one waits for it. */
+  slowMs = 0
   isDead = false
   readonly dice: Random
 
@@ -155,7 +157,10 @@ export class World {
     this.#steps += 1
     this.#hash = hashOf(`${event.at} ${event.process.name} ${event.label}`, this.#hash) // I3
     this.onStep?.({ nr: this.#steps, at: event.at, process: event.process.name, label: event.label })
-    current.run(event.process, event.run)
+    const { process } = event
+    if (process.slowMs > 0 && process !== this.outside)
+      process.frozenUntil = Math.max(process.frozenUntil, event.at + process.dice.whole(0, process.slowMs))
+    current.run(process, event.run)
   }
 }
 

@@ -25,8 +25,10 @@ import type {
 } from '../../packages/daemon/src/store/store.ts'
 
 export type Observer = {
-  /** A commit, after it is durable. */
-  readonly appended?: (append: Append) => void
+  /** A commit, after it is durable. `by`: the process that wrote it, and has not heard of it yet. */
+  readonly appended?: (append: Append, by: string) => void
+  /** That process has its answer. */
+  readonly heard?: (append: Append, by: string) => void
   readonly claimed?: (row: SessionRow, bootId: string) => void
   readonly deleted?: (id: string) => void
 }
@@ -181,7 +183,7 @@ export class Database {
   // ---- the journal ----
 
   /** I2 */
-  append(append: Append): void {
+  append(append: Append, by = ''): void {
     const { sessionId, epoch, after, events, release, suspect, outcomes = [], seen } = append
     const row = this.journal.getSession(sessionId)
     const head = this.#heads.get(sessionId)
@@ -203,7 +205,7 @@ export class Database {
       const dueAt = head.asked > head.seen ? this.now() : wakeAt
       Object.assign(head, { owner: null, wakeAt: dueAt, waitFor: release.waitFor })
     }
-    for (const { appended } of this.observers) appended?.(append)
+    for (const { appended } of this.observers) appended?.(append, by)
   }
 
   read(sessionId: string, after: number, limit: number, charsMax?: number): readonly StoredEvent[] {

@@ -14,12 +14,13 @@ type Message = {
   readonly tool_call_id?: string
 }
 
-/** A request that reached the model. */
-export type Asked = { readonly at: number; readonly turn: string; readonly messages: readonly Message[] }
+/** What a request asks: for the turn that its last prompt names, after so many answers. */
+export type Asked = { readonly key: string; readonly given: number; readonly messages: readonly Message[] }
 
 export class Model implements Server {
   readonly process: Process
-  readonly asked: Asked[] = []
+  /** Hears of each refusal that says when to ask again. */
+  onRefused: (exchange: Exchange, seconds: number) => void = () => undefined
   readonly #world: World
   readonly #turns: ReadonlyMap<string, PlannedTurn>
   readonly #faultRate: number
@@ -41,15 +42,19 @@ export class Model implements Server {
     }
     this.#requests += 1
     const dice = this.#world.random('model', exchange.from.name, this.#requests)
-    const { messages }: { readonly messages: readonly Message[] } = JSON.parse(exchange.body)
-    const from = messages.findLastIndex(({ role, content }) => role === 'user' && keyIn(content) !== undefined)
-    const key = keyIn(messages[from]?.content) ?? ''
+    const { key, given } = askedOf(exchange)
     const turn = this.#turns.get(key)
-    this.asked.push({ at: this.#world.now, turn: key, messages })
-    const given = messages.slice(from + 1).filter(({ role }) => role === 'assistant').length
     const isFaulty = this.#world.now < this.#calmAt && dice.chance(this.#faultRate)
-    if (isFaulty && dice.chance(0.5)) return refuse(answer, dice)
+    if (isFaulty && dice.chance(0.5)) return this.#refuse(exchange, answer, dice)
     this.#stream(answer, dice, framesOf(turn, key, given, dice), isFaulty)
+  }
+
+  #refuse(exchange: Exchange, answer: Answering, dice: Random): void {
+    const [status, seconds, type] = dice.of(REFUSALS)
+    const headers = seconds === null ? {} : { 'retry-after': String(seconds) }
+    if (seconds !== null) this.onRefused(exchange, seconds)
+    answer.head(status, { 'content-type': 'application/json', ...headers })
+    answer.end(JSON.stringify({ error: { message: `refused: ${type}`, type, code: type } }))
   }
 
   #stream(answer: Answering, dice: Random, frames: readonly string[], isFaulty: boolean): void {
@@ -75,6 +80,24 @@ export class Model implements Server {
   }
 }
 
+/** Read once for each request, by whoever needs it first. */
+export function askedOf(exchange: Exchange): Asked {
+  const known = ASKED.get(exchange)
+  if (known !== undefined) return known
+  const { messages }: { readonly messages: readonly Message[] } = JSON.parse(exchange.body)
+  const from = messages.findLastIndex(({ role, content }) => role === 'user' && keyIn(content) !== undefined)
+  const given = messages.slice(from + 1).filter(({ role }) => role === 'assistant').length
+  const asked = { key: keyIn(messages[from]?.content) ?? '', given, messages }
+  ASKED.set(exchange, asked)
+  return asked
+}
+
+/** The key that a prompt names. */
+export function keyIn(content: unknown): string | undefined {
+  const text = typeof content === 'string' ? content : JSON.stringify(content ?? '')
+  return /<([^<>]+)>/.exec(text)?.[1]
+}
+
 /** What the prompt of a turn says. */
 export const promptOf = (key: string): string => `Do the work of <${key}>.`
 
@@ -86,10 +109,7 @@ export const commandOf = (turn: PlannedTurn, step: number, call: number): string
 
 // ---- details ----
 
-function keyIn(content: unknown): string | undefined {
-  const text = typeof content === 'string' ? content : JSON.stringify(content ?? '')
-  return /<([^<>]+)>/.exec(text)?.[1]
-}
+const ASKED = new WeakMap<Exchange, Asked>()
 
 function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dice: Random): readonly string[] {
   const words = WORDS[dice.whole(0, WORDS.length - 1)] ?? ''
@@ -121,14 +141,11 @@ const delta = (value: unknown): string => frame({ ...HEAD, choices: [{ index: 0,
 
 const WORDS = ['I will do it now.', 'Let me see what this takes.', 'On it: one moment, please.', 'Next step.']
 
-function refuse(answer: Answering, dice: Random): void {
-  const [status, headers, type] = dice.of([
-    [500, {}, 'server_error'],
-    [503, {}, 'overloaded'],
-    [429, { 'retry-after': '2' }, 'rate_limit_exceeded'],
-    [429, { 'retry-after': '90' }, 'rate_limit_exceeded'],
-    [429, {}, 'insufficient_quota'],
-  ] as const)
-  answer.head(status, { 'content-type': 'application/json', ...headers })
-  answer.end(JSON.stringify({ error: { message: `refused: ${type}`, type, code: type } }))
-}
+const REFUSALS = [
+  [500, null, 'server_error'],
+  [503, null, 'overloaded'],
+  [503, 20, 'overloaded'],
+  [429, 2, 'rate_limit_exceeded'],
+  [429, 90, 'rate_limit_exceeded'],
+  [429, null, 'insufficient_quota'],
+] as const

@@ -6,6 +6,7 @@
  *     a plan changes no other message.
  * I2  Pieces of one answer arrive in their order.
  * I3  What arrives at a dead process is dropped; a frozen process gets it late.
+ * I4  A late request that is held for the worst moment is released when that moment comes, and at its time at the latest.
  */
 import { here, type Process, type World } from '../host/time.ts'
 
@@ -15,7 +16,11 @@ export type Exchange = {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  readonly sentAt: number
 }
+
+/** What a server has just done to a box: the moments after which a late request hurts most. */
+export type Moment = 'owned' | 'burned' | 'removed'
 
 /** A server's end of an exchange. After the client is gone, writing does nothing. */
 export type Answering = {
@@ -48,6 +53,8 @@ export type Fate = {
   readonly loses?: 'connection' | 'request' | 'answer' | undefined
   /** The client hears of a reset at once, and the request arrives this much later all the same. */
   readonly lateMs?: number | undefined
+  /** The late request is held until this has happened to its box. */
+  readonly heldUntil?: Moment | undefined
   /** The answer breaks off after so many bytes. */
   readonly cutAfter?: number | undefined
 }
@@ -68,6 +75,8 @@ export class Network {
   readonly #numbers = new Map<string, number>()
   /** When the last request left each process for each origin, by `process>origin`. */
   readonly lastSentAt = new Map<string, number>()
+  readonly observers: NetworkObserver[] = []
+  readonly #held: { readonly box: string; readonly moment: Moment; release(): void }[] = []
 
   constructor(world: World, weather: Weather) {
     this.#world = world
@@ -92,14 +101,23 @@ export class Network {
   }
 
   /** Returns how to give the request up. */
-  request(origin: string, sent: Omit<Exchange, 'from'>, to: Receiving): () => void {
+  request(origin: string, sent: Omit<Exchange, 'from' | 'sentAt'>, to: Receiving): () => void {
     const from = here()
-    const exchange: Exchange = { ...sent, from }
+    const exchange: Exchange = { ...sent, from, sentAt: this.#world.now }
+    for (const { sent: heard } of this.observers) heard?.(origin, exchange)
     const channel = `${from.name}>${origin}`
     const nr = (this.#numbers.get(channel) ?? 0) + 1
     this.#numbers.set(channel, nr)
     this.lastSentAt.set(channel, this.#world.now)
     const label = `${sent.method} ${sent.path.split('?')[0]}`
+    const hold = (moment: Moment, release: () => void): void =>
+      void this.#held.push({ box: boxIn(sent.path), moment, release })
+    const arrived = (): void => {
+      for (const { arrived: heard } of this.observers) heard?.(origin, exchange)
+    }
+    const answered = (): void => {
+      for (const { answered: heard } of this.observers) heard?.(exchange)
+    }
     return new Connection(this.#world, this.#weather, this.#servers, {
       origin,
       exchange,
@@ -107,9 +125,32 @@ export class Network {
       nr,
       label,
       to,
+      hold,
+      arrived,
+      answered,
     }).open()
   }
+
+  /** I4 */
+  happened(moment: Moment, box: string): void {
+    for (const held of this.#held.filter((one) => one.moment === moment && one.box === box)) {
+      this.#held.splice(this.#held.indexOf(held), 1)
+      held.release()
+    }
+  }
 }
+
+export type NetworkObserver = {
+  /** A request leaves its process, whatever becomes of it. */
+  readonly sent?: (origin: string, exchange: Exchange) => void
+  /** It has reached a server, which serves it next. */
+  readonly arrived?: (origin: string, exchange: Exchange) => void
+  /** Its sender has the head of the answer. */
+  readonly answered?: (exchange: Exchange) => void
+}
+
+/** The box that a request to a runner is about. */
+export const boxIn = (path: string): string => /^\/v1\/boxes\/([^/?]+)/.exec(path)?.[1] ?? ''
 
 // ---- details ----
 
@@ -120,6 +161,9 @@ type Given = {
   readonly nr: number
   readonly label: string
   readonly to: Receiving
+  readonly hold: (moment: Moment, release: () => void) => void
+  readonly arrived: () => void
+  readonly answered: () => void
 }
 
 class Connection implements Answering {
@@ -158,12 +202,25 @@ class Connection implements Answering {
     const lateMs = this.#fate.lateMs ?? 0
     if (lateMs > 0 || this.#fate.loses === 'request') this.#toClient('reset', () => this.#reset())
     if (this.#fate.loses === 'request') return () => this.#leave()
-    this.#world.after(this.#delay() + lateMs, this.#world.outside, `${label} arrives`, () => {
+    let hasArrived = false
+    const arrive = (): void => {
+      hasArrived = true
       const server = this.#servers.get(origin)
       if (server === undefined || server.process.isDead) return this.#toClient('refused', refuse)
       this.#toClient('connected', () => to.connected?.())
-      this.#world.after(0, server.process, label, () => server.serve(exchange, this)) // I3: waits while it is frozen
-    })
+      // I3: waits while it is frozen
+      this.#world.after(0, server.process, label, () => {
+        this.#given.arrived()
+        server.serve(exchange, this)
+      })
+    }
+    const latest = this.#world.after(this.#delay() + lateMs, this.#world.outside, `${label} arrives`, arrive)
+    if (this.#fate.heldUntil !== undefined)
+      this.#given.hold(this.#fate.heldUntil, () => {
+        if (hasArrived) return
+        latest.cancel()
+        this.#world.after(this.#delay(), this.#world.outside, `${label} arrives`, arrive)
+      })
     return () => this.#leave()
   }
 
@@ -176,7 +233,10 @@ class Connection implements Answering {
     if (this.#isAnswered) return
     this.#isAnswered = true
     if (this.#fate.loses === 'answer') return this.#toClient('reset', () => this.#reset())
-    this.#toClient(`head ${status}`, () => this.#given.to.head(status, headers))
+    this.#toClient(`head ${status}`, () => {
+      this.#given.answered()
+      this.#given.to.head(status, headers)
+    })
   }
 
   write(text: string): void {

@@ -13,6 +13,7 @@ export type Effect = {
   readonly execId: string
   readonly command: string
   readonly at: number
+  readonly exchange: Exchange
   /** The highest epoch that the box had seen, and the one that came with the request. */
   readonly epochSeen: number
   readonly epoch: number | undefined
@@ -47,6 +48,8 @@ export class RunnerDisk {
   readonly epochs = new Map<string, number>()
   readonly burned = new Set<string>()
   readonly effects: Effect[] = []
+  /** Execs whose end nobody can know: their machine restarted, or their record was forgotten. */
+  readonly lost = new Set<string>()
   /** Ids of execs whose records are past their days. */
   readonly reserved = new Set<string>()
 
@@ -63,6 +66,7 @@ const RECORD_MS = 7 * 24 * 3_600_000
 export class Runner implements Server {
   readonly process: Process
   readonly disk: RunnerDisk
+  #network: Network | undefined
   readonly #world: World
   readonly #bootId: string
   readonly #quirk: Quirk | undefined
@@ -76,6 +80,7 @@ export class Runner implements Server {
   }
 
   listen(network: Network, origin: string): void {
+    this.#network = network
     network.listen(origin, this)
   }
 
@@ -91,8 +96,11 @@ export class Runner implements Server {
   /** The machine restarts: what ran is lost. */
   static machineRestarted(world: World, disk: RunnerDisk): void {
     for (const box of disk.boxes.values())
-      for (const exec of box.execs.values())
-        if (exec.exit === null) finish(world, exec, { cause: 'runner_lost', started: null })
+      for (const exec of box.execs.values()) {
+        if (exec.exit !== null) continue
+        disk.lost.add(exec.execId)
+        finish(world, exec, { cause: 'runner_lost', started: null })
+      }
   }
 
   // ---- details, in the order they are used above ----
@@ -145,6 +153,7 @@ export class Runner implements Server {
     const box = this.#box(id)
     this.#refuseBusy(exchange, box)
     this.disk.boxes.delete(id)
+    this.#network?.happened('removed', id)
     for (const exec of box.execs.values()) if (exec.exit === null) finish(this.#world, exec, { cause: 'killed' })
     answer.head(204)
     answer.end()
@@ -192,14 +201,17 @@ export class Runner implements Server {
       return json(answer, 200, this.#view(id, known))
     }
     if (box.state === 'stopped') throw new Fault('box_stopped', { boxId: id })
-    const exec = this.#run(box, execId, textIn(request, 'shell'), hash, epochOf(exchange))
+    const exec = this.#run(box, execId, textIn(request, 'shell'), hash, exchange)
     json(answer, 201, this.#view(id, exec))
   }
 
   /** A record is forgotten after a week, and its id never. */
   #known(box: Box, execId: string): Exec | undefined {
     const exec = box.execs.get(execId)
-    if (exec !== undefined && exec.endedAt !== null && this.#now() - exec.endedAt > RECORD_MS) box.execs.delete(execId)
+    if (exec !== undefined && exec.endedAt !== null && this.#now() - exec.endedAt > RECORD_MS) {
+      box.execs.delete(execId)
+      this.disk.lost.add(execId)
+    }
     if (box.execs.has(execId)) return box.execs.get(execId)
     const isBurned = this.disk.burned.has(`${box.id}/${execId}`) && this.#quirk !== 'ignores burned ids'
     const isReserved = this.disk.reserved.has(`${box.id}/${execId}`) && this.#quirk !== 'forgets ids after a week'
@@ -211,7 +223,7 @@ export class Runner implements Server {
     return lost
   }
 
-  #run(box: Box, execId: string, command: string, hash: string, epoch: number | undefined): Exec {
+  #run(box: Box, execId: string, command: string, hash: string, exchange: Exchange): Exec {
     const exec = newExec(execId, command, hash, this.#now())
     box.execs.set(execId, exec)
     this.disk.reserved.add(`${box.id}/${execId}`)
@@ -221,7 +233,8 @@ export class Runner implements Server {
       command,
       at: this.#world.now,
       epochSeen: this.disk.epochs.get(box.id) ?? 0,
-      epoch,
+      epoch: epochOf(exchange),
+      exchange,
     })
     const { lines, ms, code, name } = workIn(command)
     for (let line = 1; line <= lines; line += 1)
@@ -263,6 +276,7 @@ export class Runner implements Server {
     if (exec === undefined) {
       if (!isBurning) throw new Fault('exec_not_found', { facts: { name: execId }, boxId: id, execId })
       this.disk.burned.add(`${id}/${execId}`)
+      this.#network?.happened('burned', id)
       const burned = newExec(execId, '', '', this.#now())
       burned.events.pop()
       finish(this.#world, burned, { cause: 'killed', started: false })
@@ -308,6 +322,7 @@ export class Runner implements Server {
         errorRaw: `epoch ${epoch} is lower than ${seen}`,
       })
     this.disk.epochs.set(boxId, epoch)
+    if (epoch > seen) this.#network?.happened('owned', boxId)
   }
 
   #box(id: string): Box {

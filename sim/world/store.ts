@@ -29,7 +29,10 @@ export class Sharing {
   readonly database: Database
   readonly weather: StoreWeather
   readonly members = new Set<SharedHints>()
-  #statements = 0
+  /** Which process is behind which boot. */
+  readonly boots = new Map<string, string>()
+  /** How many were asked. */
+  statements = 0
   #hints = 0
 
   constructor(world: World, database: Database, weather: StoreWeather) {
@@ -62,7 +65,7 @@ export class Sharing {
   }
 
   #once<T>(process: Process, label: string, work: () => T): Promise<T> {
-    const { loses, delayMs } = this.weather.statement(process, ++this.#statements)
+    const { loses, delayMs } = this.weather.statement(process, ++this.statements)
     return new Promise<T>((resolve, reject) => {
       if (loses === 'request') return
       this.world.after(delayMs / 2, this.world.outside, `db ${label}`, () => {
@@ -108,6 +111,7 @@ export function embeddedStore(sharing: Sharing, process: Process): Store {
   const one = alone()
   const { bootId } = one.lease
   const { database } = sharing
+  sharing.boots.set(bootId, process.name)
   database.register(bootId, process.name, {}, YEARS_MS)
   for (const { bootId: earlier, state } of database.daemons())
     if (earlier !== bootId && state !== 'dead') database.end(earlier) // its file is free
@@ -149,8 +153,11 @@ function statements(sharing: Sharing, process: Process, bootId: () => string): S
     claim: (id) => ask('claim', () => db.claim(id, mine())),
     claimWork: (query) => ask('claim work', () => db.claimWork(query, mine())),
     raiseEpoch: ({ id, epoch }, above) => ask('raise', () => db.raiseEpoch(id, epoch, above, mine())),
-    append: (append: Append) =>
-      sharing.ask(process, `append ${append.events[0]?.type ?? ''}`, () => db.append(append), true),
+    append: async (append: Append) => {
+      const label = `append ${append.events[0]?.type ?? ''}`
+      await sharing.ask(process, label, () => db.append(append, process.name), true)
+      for (const { heard } of db.observers) heard?.(append, process.name)
+    },
     waits: () => ask('waits', () => db.waits()),
     wake: (waitFor, limit) => ask('wake', () => db.wake(waitFor, limit)),
     read: (id, after, limit, charsMax) => ask('read', () => db.read(id, after, limit, charsMax)),
@@ -284,6 +291,7 @@ class SharedLease implements Lease {
     this.#isRegistering = true
     const sent = this.#times()
     const { bootId } = this
+    this.#sharing.boots.set(bootId, this.#process.name)
     try {
       await this.#ask('register', () => this.#sharing.database.register(bootId, this.name, this.#facts, this.#leaseMs))
       if (this.#isDraining) await this.#ask('drain', () => this.#sharing.database.drain(bootId))

@@ -8,6 +8,9 @@ import type { StatementFate, StoreWeather } from './store.ts'
 export const RUNNER = 'http://runner:7000'
 export const MODEL = 'http://model:8080'
 
+/** A request that waits longer in a network is lost. */
+const HELD_MS_MAX = 120_000
+
 export class Skies implements Weather, StoreWeather {
   readonly #world: World
   readonly #plan: Plan
@@ -30,7 +33,11 @@ export class Skies implements Weather, StoreWeather {
     const [request, answer, late, cut, how] = [dice.next(), dice.next(), dice.next(), dice.next(), dice.next()]
     if (request < lostRequest) return { loses: how < 0.5 ? 'connection' : 'request' }
     const isChange = method !== 'GET' && headers['x-breakfall-epoch'] !== undefined
-    if (isChange && late < lateRequest) return { lateMs: Math.round(200 * 300 ** how) }
+    if (isChange && late < lateRequest) {
+      // Half of them wait for the moment that hurts most.
+      if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
+      return { lateMs: HELD_MS_MAX, heldUntil: (['owned', 'burned', 'removed'] as const)[Math.floor(how * 3)] }
+    }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
     return path.includes('/events') && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
   }

@@ -1,0 +1,140 @@
+/**
+ * What ran, and what was said about it.
+ *
+ * U1  A command starts at most once.
+ * U2  An owner that was replaced has no more effects, once its successor has spoken to the runner. Who owned what is the database's
+ *     word, so a request that carries no epoch is judged, too.
+ * U3  What was reported as not run has not run, and never runs.
+ * U4  What was reported as run has run, and its output is there once and whole.
+ * U5  An outcome is unknown only if it cannot be known: the command's machine restarted, its record is past its days, or the turn
+ *     gave up waiting for the runner. A cancel is unsure only if its last kill was not answered.
+ * U13 No command starts that was sent after its turn's cancel was stored, by a process that could know. Excuse: the process that
+ *     stored it, until it has the database's answer.
+ */
+import type { Effect } from '../world/runner.ts'
+import { workIn } from '../world/runner.ts'
+import { boxIn, type Exchange } from '../world/network.ts'
+import { RUNNER } from '../world/weather.ts'
+import type { Call, Facts, Turn } from './facts.ts'
+
+type Claim = { readonly at: number; readonly nr: number }
+
+export class Effects {
+  readonly #facts: Facts
+  readonly #ran = new Map<string, string>()
+  /** The claims of a session by a process, in their order. */
+  readonly #claims = new Map<string, Claim[]>()
+  /** The latest claim whose owner the runner has heard, by box. */
+  readonly #spoken = new Map<string, number>()
+  /** The last kill of each call, and whether it was answered. */
+  readonly #kills = new Map<string, { readonly exchange: Exchange; isAnswered: boolean }>()
+  #claimed = 0
+
+  constructor(facts: Facts) {
+    this.#facts = facts
+    const { database, network, sharing } = facts.parts
+    database.observers.push({
+      claimed: ({ id }, bootId) => this.#own(id, sharing.boots.get(bootId) ?? ''),
+    })
+    network.observers.push({
+      sent: (origin, exchange) => {
+        const [, execId] = KILL.exec(exchange.path) ?? []
+        if (origin === RUNNER && execId !== undefined) this.#kills.set(callOf(execId), { exchange, isAnswered: false })
+      },
+      arrived: (origin, { from, method, path, sentAt }) => {
+        const box = boxIn(path)
+        if (origin !== RUNNER || method === 'GET' || path.includes('/checkpoints')) return
+        this.#spoken.set(box, Math.max(this.#spoken.get(box) ?? 0, this.#claimOf(box, from.name, sentAt)))
+      },
+      answered: (exchange) => {
+        const [, execId = ''] = KILL.exec(exchange.path) ?? []
+        const kill = this.#kills.get(callOf(execId))
+        if (kill?.exchange === exchange) kill.isAnswered = true
+      },
+    })
+  }
+
+  /** U1, U2, U13, for what has run since the last look. */
+  look(): void {
+    const { effects } = this.#facts.parts.disk
+    for (let at = this.#ran.size; at < effects.length; at += 1) {
+      const effect = effects[at]
+      if (effect !== undefined) this.#note(effect)
+    }
+  }
+
+  /** U3, U4, U5 */
+  atEnd(): void {
+    for (const turn of this.#facts.turns.values()) {
+      for (const call of turn.calls.values()) if (call.command !== '') this.#judge(turn, call)
+      this.#judgeCancel(turn)
+    }
+  }
+
+  // ---- details ----
+
+  #note({ boxId, execId, command, exchange, epoch, epochSeen }: Effect): void {
+    const { name } = workIn(command)
+    const { from, sentAt } = exchange
+    if (this.#ran.has(name))
+      this.#facts.broken('U1 a command starts at most once', `${command} (${execId}), before as ${this.#ran.get(name)}`)
+    this.#ran.set(name, execId)
+    const [mine, spoken] = [this.#claimOf(boxId, from.name, sentAt), this.#spoken.get(boxId) ?? 0]
+    if (mine < spoken || (epoch !== undefined && epoch < epochSeen))
+      this.#facts.broken('U2 no effect of a fenced owner', `${command} of ${from.name}, sent at ${sentAt}`)
+    const turn = this.#facts.turns.get(execId.slice(0, UUID_LENGTH))
+    if (turn !== undefined && this.#facts.knewOfCancel(turn, from.name, sentAt))
+      this.#facts.broken('U13 a cancelled turn starts nothing', `${command} of ${from.name}, sent at ${sentAt}`)
+  }
+
+  #own(sessionId: string, process: string): void {
+    const key = `${sessionId} ${process}`
+    const claims = this.#claims.get(key) ?? []
+    this.#claims.set(key, claims)
+    this.#claimed += 1
+    claims.push({ at: this.#facts.parts.world.now, nr: this.#claimed })
+  }
+
+  /** Which claim a process acted on at that time. */
+  #claimOf(sessionId: string, process: string, at: number): number {
+    return this.#claims.get(`${sessionId} ${process}`)?.findLast((claim) => claim.at <= at)?.nr ?? 0
+  }
+
+  #judge(turn: Turn, { command, execId, result }: Call): void {
+    if (result === null) return
+    const { outcome, exit = null, text } = result
+    const { name, lines } = workIn(command)
+    const hasRun = this.#ran.has(name)
+    const isUnsure = outcome === 'unknown' || (outcome === 'cancelled' && isUnsureEnd(turn))
+    if (hasRun && exit === null && !isUnsure)
+      this.#facts.broken('U3 what was said not to have run has not run', `${command} of ${turn.id}: ${text}`)
+    if (!hasRun && exit?.cause === 'exited')
+      this.#facts.broken('U4 what is said to have run has run', `${command} of ${turn.id}: ${text}`)
+    if (outcome === 'unknown' && !this.#facts.parts.disk.lost.has(this.#ran.get(name) ?? execId) && !hasGivenUp(turn))
+      this.#facts.broken('U5 unknown only if it cannot be known', `${command} of ${turn.id}: ${text}`)
+    if (outcome !== 'ok') return
+    const printed = text.split('\n').filter((line) => line.startsWith(`${name} line `))
+    if (printed.length !== lines || new Set(printed).size !== lines)
+      this.#facts.broken('U4 output is there once and whole', `${command} of ${turn.id}: ${text}`)
+  }
+
+  #judgeCancel(turn: Turn): void {
+    if (turn.end?.type !== 'turn-error' || turn.end.category !== 'cancelled' || !isUnsureEnd(turn)) return
+    this.#facts.reach('unsure cancel')
+    const stopped = [...turn.calls.values()].filter(({ result }) => result?.outcome === 'cancelled')
+    if (stopped.every(({ execId }) => this.#kills.get(execId)?.isAnswered === true))
+      this.#facts.broken('U5 unsure only if the kill was not answered', `${turn.id} of ${turn.sessionId}`)
+  }
+}
+
+const KILL = /\/execs\/([^/]+)\/kill/
+const UUID_LENGTH = 36
+
+/** A command may run under a second and a third id of its call. */
+const callOf = (execId: string): string => execId.replace(/\.[23]$/, '')
+
+const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
+
+/** The turn ended because its runner could not be reached for too long. */
+const hasGivenUp = ({ end }: Turn): boolean =>
+  end?.type === 'turn-error' && (end.boundary === 'runner' || end.boundary === 'box')

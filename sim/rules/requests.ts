@@ -1,0 +1,130 @@
+/**
+ * What the model was asked, and when.
+ *
+ * U9  The model reads one result for each call. A turn ends with one whole answer, never with two that were joined.
+ * U10 Each request to the model has a reason in the journal that no earlier request used up: a step that began, an attempt that failed, a
+ *     turn that was resumed or taken over. Attempts and waits stay within the policy.
+ * U11 No request leaves sooner than the server asked. Excuses: a person resumed the turn; the daemon died before it could write down
+ *     what the server said; a clock of its own was set.
+ * U13 No request leaves after the turn's cancel was stored. Excuse: the process that stored it, until it has the database's answer.
+ */
+import { POLICY_DEFAULTS } from '../../packages/faults/src/index.ts'
+import type { SessionEvent, SessionEventOf } from '../../packages/wire/src/index.ts'
+import { askedOf } from '../world/model.ts'
+import type { Exchange } from '../world/network.ts'
+import { MODEL } from '../world/weather.ts'
+import type { Facts, Turn } from './facts.ts'
+
+type Account = {
+  /** The journal has a reason for one more request. */
+  mayAsk: boolean
+  /** Failures of this step that count, and the time it has waited for retries. */
+  failures: number
+  waitedMs: number
+  /** What the server asked for last. */
+  wait: { readonly until: number; readonly by: string; isWritten: boolean } | null
+}
+
+export class Requests {
+  readonly #facts: Facts
+  readonly #accounts = new Map<Turn, Account>()
+
+  constructor(facts: Facts) {
+    this.#facts = facts
+    const { network, model, world } = facts.parts
+    network.observers.push({
+      sent: (origin, exchange) => {
+        if (origin === MODEL && exchange.method === 'POST') this.#sent(exchange)
+      },
+    })
+    model.onRefused = (exchange, seconds) => {
+      const turn = facts.turnOfKey.get(askedOf(exchange).key)
+      if (turn === undefined) return
+      this.#account(turn).wait = { until: world.now + seconds * 1_000, by: exchange.from.name, isWritten: false }
+    }
+  }
+
+  /** An event of the turn was committed. */
+  note(turn: Turn, event: SessionEvent): void {
+    const account = this.#account(turn)
+    switch (event.type) {
+      case 'step-start':
+        return void Object.assign(account, { mayAsk: true, failures: 0, waitedMs: 0 })
+      case 'retry':
+        return this.#failed(account, event)
+      case 'parked':
+        if (account.wait !== null) account.wait.isWritten = true
+        return
+      case 'taken-over':
+        if (account.wait?.isWritten === false) account.wait = null
+        account.mayAsk = true
+        return
+      case 'resumed':
+        if (event.because !== 'time' && event.because !== 'restart') account.wait = null
+        return void Object.assign(account, { mayAsk: true, failures: 0 })
+      case 'turn-end':
+        if (!isOneAnswer(event.text, turn.key))
+          this.#facts.broken('U9 a turn ends with one whole answer', `${turn.id}: ${event.text}`)
+        return
+      default:
+    }
+  }
+
+  // ---- details ----
+
+  #account(turn: Turn): Account {
+    const account = this.#accounts.get(turn) ?? { mayAsk: false, failures: 0, waitedMs: 0, wait: null }
+    this.#accounts.set(turn, account)
+    return account
+  }
+
+  /** U10 */
+  #failed(account: Account, { action, delayMs, free, turnId }: SessionEventOf<'retry'>): void {
+    if (account.wait !== null) account.wait.isWritten = true
+    account.waitedMs += delayMs
+    if (action !== 'resolve') {
+      account.mayAsk = true
+      account.failures += free === true ? 0 : 1
+    }
+    if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
+      this.#facts.broken(
+        'U10 attempts and waits stay within the policy',
+        `${turnId}: ${account.failures} failures, ${account.waitedMs} ms`,
+      )
+  }
+
+  #sent(exchange: Exchange): void {
+    const { key, messages } = askedOf(exchange)
+    const turn = this.#facts.turnOfKey.get(key)
+    const { from, sentAt } = exchange
+    if (turn === undefined) this.#facts.broken('U10 each request has a reason in the journal', `${key}: no such turn`)
+    if (this.#facts.deleted.has(turn.sessionId)) return
+    const account = this.#account(turn)
+    if (!account.mayAsk)
+      this.#facts.broken('U10 each request has a reason in the journal', `${turn.id} of ${from.name} at ${sentAt}`)
+    account.mayAsk = false
+    const { wait } = account
+    const { isShared, faults } = this.#facts.parts.plan
+    const isOff = !isShared && faults.some(({ kind }) => kind === 'skew')
+    if (wait !== null && sentAt < wait.until && (wait.isWritten || wait.by === from.name) && !isOff)
+      this.#facts.broken(
+        'U11 no request sooner than the server asked',
+        `${turn.id} at ${sentAt}, not before ${wait.until}`,
+      )
+    if (this.#facts.knewOfCancel(turn, from.name, sentAt))
+      this.#facts.broken('U13 a cancelled turn asks nothing', `${turn.id} of ${from.name} at ${sentAt}`)
+    const results = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
+    const calls = messages.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
+    if (new Set(results).size !== results.length || calls.length !== results.length)
+      this.#facts.broken(
+        'U9 the model reads one result for each call',
+        `${key}: calls ${calls.join(' ')}, results ${results.join(' ')}`,
+      )
+  }
+}
+
+/** The model ends each answer with the turn's key in brackets. */
+const isOneAnswer = (text: string, key: string): boolean =>
+  text.indexOf(`[${key} `) === text.lastIndexOf('[') && text.endsWith(']') && WORDS_ONCE.test(text)
+
+const WORDS_ONCE = /^[A-Z][^[\]]* \[[^[\]]+ \d+\]$/
