@@ -12,7 +12,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { REAL } from './host/time.ts'
-import { type Plan, planOf } from './plan.ts'
+import { type Plan, planIn, planOf } from './plan.ts'
 import { shrink } from './shrink.ts'
 import { type Outcome, runUniverse, type UniverseOptions } from './universe.ts'
 import type { Quirk } from './world/runner.ts'
@@ -74,7 +74,7 @@ process.exitCode = total.failures > 0 ? 1 : 0
 // ---- details ----
 
 function* plans(): Generator<Plan> {
-  if (given.plan !== undefined) return yield JSON.parse(readFileSync(given.plan, 'utf8')) as Plan
+  if (given.plan !== undefined) return yield planIn(readFileSync(given.plan, 'utf8'))
   const first = Number(given.seed ?? Math.floor(REAL.random() * 1e9))
   if (given.seconds !== undefined || given.faults !== undefined) {
     const until = from + Number(given.seconds ?? Number.POSITIVE_INFINITY)

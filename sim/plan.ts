@@ -8,7 +8,10 @@ import { Random } from './host/random.ts'
 
 export type FaultKind =
   | 'kill' // the daemon dies; a new one starts in its folder after `ms`
+  | 'stop' // it stops in good order, hands its turns over, and starts again after `ms`
+  | 'drain' // a person asks it to hand its sessions over; it stops after `ms`
   | 'freeze' // its machine stands still
+  | 'slow' // each of its events takes a while
   | 'partition' // the daemon cannot reach the database
   | 'cut-runner' // the daemon cannot reach the runner
   | 'skew' // its wall clock is off
@@ -36,6 +39,8 @@ export type PlannedTurn = {
   readonly answer: 'allow' | 'deny' | 'allow_session' | 'never'
   readonly answerMs: number
   readonly cancelAt: number | null
+  /** The same request goes to two daemons at once. */
+  readonly isTwice?: boolean
 }
 
 export type PlannedSession = {
@@ -46,6 +51,9 @@ export type PlannedSession = {
 
 export type Person = { readonly at: number; readonly session: number }
 
+/** A prompt that is sent once, without a queue: whatever the answer is, it is final. */
+export type Aside = Person & { readonly key: string }
+
 export type Plan = {
   readonly seed: string
   /** One daemon with its own store, or several that share one. */
@@ -55,6 +63,9 @@ export type Plan = {
   readonly faults: readonly PlannedFault[]
   /** When they press resume. */
   readonly resumes: readonly Person[]
+  readonly asides: readonly Aside[]
+  /** When they delete a session, perhaps during a turn. */
+  readonly deletes: readonly Person[]
   /** Shares of messages to which this happens, from 0 to 1. */
   readonly rates: {
     readonly lostStatement: number
@@ -72,6 +83,12 @@ export type Plan = {
   readonly absenceMs: number
   readonly parkMsMax: number
   readonly approveMsMax: number
+}
+
+/** A plan as it was saved, perhaps by a version that knew fewer people. */
+export const planIn = (json: string): Plan => {
+  const plan: Plan = JSON.parse(json)
+  return { ...plan, asides: plan.asides ?? [], deletes: plan.deletes ?? [] }
 }
 
 export function planOf(seed: string): Plan {
@@ -103,6 +120,14 @@ export function planOf(seed: string): Plan {
     resumes: dice.chance(0.5)
       ? Array.from({ length: dice.whole(1, 40) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
       : [],
+    asides: dice.chance(0.3)
+      ? Array.from({ length: dice.whole(1, 6) }, (_, nr) => ({
+          at: dice.whole(1_000, calmAt),
+          session: dice.whole(0, 3),
+          key: `aside.${nr + 1}`,
+        }))
+      : [],
+    deletes: dice.chance(0.15) ? [{ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }] : [],
   }
 }
 
@@ -124,6 +149,7 @@ function sessionOf(dice: Random, name: string, calmAt: number): PlannedSession {
       answer: dice.of(['allow', 'allow', 'allow_session', 'deny', 'never'] as const),
       answerMs: dice.of([500, 5_000, 60_000]),
       cancelAt: dice.chance(0.15) ? at + dice.whole(0, 20_000) : null,
+      isTwice: dice.chance(0.1),
     }
   })
   return { name, approve, turns }
@@ -146,6 +172,9 @@ function faultsOf(
 /** How long each lasts. */
 const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {
   kill: [50, 1_000, 20_000],
+  stop: [50, 1_000, 20_000],
+  drain: [5_000, 20_000],
+  slow: [5_000, 60_000],
   freeze: [200, 7_000, 25_000],
   partition: [500, 6_000, 25_000],
   'cut-runner': [500, 6_000, 40_000],
@@ -158,4 +187,4 @@ const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {
 }
 
 /** A file on its own machine cannot be cut off or go down alone. */
-const SHARED_ONLY: ReadonlySet<FaultKind> = new Set(['partition', 'database-down'])
+const SHARED_ONLY: ReadonlySet<FaultKind> = new Set(['partition', 'database-down', 'drain'])

@@ -27,6 +27,7 @@ export class Rules {
   readonly #load: Load
   readonly #accepted = new Map<string, { readonly sessionId: string; readonly turnId: string }>()
   readonly #refused = new Set<string>()
+  readonly #deleting = new Set<string>()
 
   /** `alive`: how many daemons run, and how many readers read. */
   constructor(parts: Parts, alive: () => { readonly daemons: number; readonly readers: number }) {
@@ -55,6 +56,11 @@ export class Rules {
     this.#facts.reach(what)
   }
 
+  /** A client asks a daemon for something. */
+  asked(): void {
+    this.#load.asked()
+  }
+
   bug(what: string, thrown: unknown): BrokenRule {
     const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
     return new BrokenRule('U21 no bug', `${what}: ${text}`, thrown)
@@ -68,10 +74,23 @@ export class Rules {
     this.#accepted.set(key, { sessionId, turnId })
   }
 
-  /** A client was told that its prompt was not accepted, and never will be. */
-  declined(key: string, category: string): void {
-    this.reach(`declined ${category}`)
+  /** A client that asks only once was refused. If that is certain, its prompt never gets into the journal. */
+  notAccepted(key: string, thrown: unknown): void {
+    if (!isFault(thrown)) return // no answer: either may be true
+    const isWithdrawn = thrown.category === 'journal_unreachable' && /did not answer in/.test(thrown.errorRaw)
+    if (!isWithdrawn && !CERTAIN.has(thrown.category)) return
+    this.reach(isWithdrawn ? 'a prompt is withdrawn' : `declined ${thrown.category}`)
     this.#refused.add(key)
+  }
+
+  approvedAnother(turnId: string): void {
+    this.#broken('U6 an approval names a call that waits', turnId)
+  }
+
+  /** The daemon said that it is gone, or will be. */
+  deleting(sessionId: string): void {
+    this.reach('delete accepted')
+    this.#deleting.add(sessionId)
   }
 
   /**
@@ -133,6 +152,7 @@ export class Rules {
   /** Whether everything has come to rest as it should. */
   isOver(readers: readonly Reader[]): boolean {
     for (const turn of this.#facts.turns.values()) if (turn.end === null) return false
+    for (const sessionId of this.#deleting) if (!this.#isGone(sessionId)) return false
     return readers.every((reader) => this.#hasAll(reader))
   }
 
@@ -147,6 +167,8 @@ export class Rules {
         this.#broken('U6 an accepted prompt is in the journal', key)
     for (const key of this.#refused)
       if (this.#facts.turnOfKey.has(key)) this.#broken('U6 a prompt that was declined is not in the journal', key)
+    for (const sessionId of this.#deleting)
+      if (!this.#isGone(sessionId)) this.#broken('U18 a deleted session goes, and its box with it', sessionId)
     for (const reader of readers)
       if (!this.#hasAll(reader))
         this.#broken('L1 every reader has everything', `${reader.sessionId}: ${reader.seen.length} events`)
@@ -159,6 +181,12 @@ export class Rules {
 
   #broken(rule: string, what: string): never {
     return this.#facts.broken(rule, what)
+  }
+
+  /** A box that a late request made afterwards is not the daemon's. */
+  #isGone(sessionId: string): boolean {
+    const hasBox = this.#parts.disk.boxes.has(sessionId) && this.#parts.plan.rates.lateRequest === 0
+    return this.#facts.deleted.has(sessionId) && !hasBox
   }
 
   #hasAll({ sessionId, seen }: Reader): boolean {
@@ -266,6 +294,9 @@ const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
   'runner-kill',
   'runner-machine',
 ])
+
+/** Refusals that say that nothing was done. */
+const CERTAIN: ReadonlySet<string> = new Set(['session_busy', 'not_found', 'idempotency_conflict'])
 
 const EXPECTED: ReadonlySet<string> = new Set([
   'session_busy',

@@ -39,7 +39,7 @@ export async function shrink(
 
 /** Ideas for smaller plans, largest cuts first; each is made from the best plan so far. */
 function* smallerPlans(best: () => Plan): Generator<Plan> {
-  for (const part of ['faults', 'resumes', 'sessions'] as const) {
+  for (const part of ['faults', 'resumes', 'asides', 'deletes', 'sessions'] as const) {
     for (let size = Math.ceil(best()[part].length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
       for (let at = 0; at < best()[part].length; at += size) {
         const plan = best()
@@ -72,6 +72,7 @@ function* smallerSessions(best: () => Plan, at: number): Generator<Plan> {
     for (let step = steps.length - 1; step >= 0; step -= 1) yield change({ steps: steps.toSpliced(step, 1) })
     if (steps.some(({ lines, calls }) => lines > 1 || calls > 1))
       yield change({ steps: steps.map((one) => ({ ...one, lines: 1, calls: 1 })) })
+    if (session()?.turns[turn]?.isTwice === true) yield change({ isTwice: false })
     if (session()?.turns[turn]?.cancelAt !== null) yield change({ cancelAt: null })
     if (session()?.turns[turn]?.at !== 0) yield change({ at: 0 })
   }

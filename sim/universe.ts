@@ -12,6 +12,7 @@ import { DAEMON_LIMITS } from '../packages/daemon/src/options.ts'
 import { Secrets } from '../packages/daemon/src/secrets.ts'
 import type { Store } from '../packages/daemon/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
+import { within } from '../packages/supervisor/src/internal.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
 import type { Plan, PlannedFault, PlannedTurn } from './plan.ts'
 import { type Reader, Rules } from './rules.ts'
@@ -100,6 +101,8 @@ class Universe {
   #runnerBoots = 0
   #faults = 0
   #promptsOpen = 0
+  /** Sessions that somebody deletes, by their number. */
+  readonly #deleted = new Set<number>()
   readonly #onRejection = (thrown: unknown): void => this.#world.fail(this.#rules.bug('unhandled rejection', thrown))
 
   constructor(plan: Plan, folder: string, options: UniverseOptions) {
@@ -149,6 +152,8 @@ class Universe {
     for (const fault of this.#plan.faults) this.#at(fault.at, `fault ${fault.kind}`, () => this.#strike(fault))
     for (const [nr, session] of this.#plan.sessions.entries()) this.#lead(nr, session)
     for (const { at, session } of this.#plan.resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
+    for (const { at, session, key } of this.#plan.asides) this.#at(at, 'an aside', () => this.#aside(session, key))
+    for (const { at, session } of this.#plan.deletes) this.#at(at, 'somebody deletes', () => this.#delete(session))
     if (absenceMs > 0) this.#at(calmAt, 'no daemon lives', () => this.#leave())
     this.#at(calmAt + absenceMs, 'calm', () => this.#heal())
     let broken: BrokenRule | undefined
@@ -236,6 +241,39 @@ class Universe {
     daemon.parts = parts
   }
 
+  /** As `breakfall stop` does: turns are handed over, and everything is closed in the daemon's order. */
+  #stop(nr: number, restartMs: number): void {
+    const daemon = this.#daemons[nr]
+    const parts = daemon?.parts
+    if (daemon === undefined || parts === undefined) return
+    const { process, store } = daemon
+    const isStill = (): boolean => this.#daemons[nr] === daemon
+    const gone = (): void => {
+      if (!isStill()) return
+      this.#kill(nr)
+      this.#at(this.#world.now + restartMs, 'restart', () => this.#start(nr))
+    }
+    this.#at(this.#world.now + STOP_MS_MAX, 'its service manager kills it', gone)
+    daemon.parts = undefined // its port is closed
+    this.#world.as(process, () => {
+      void (async () => {
+        parts.boxReleases.close()
+        parts.hub.close()
+        await parts.handOver()
+        await within(parts.engine.allSettled(), DAEMON_LIMITS.shutdownMs)
+        await within(parts.retention.close(), DAEMON_LIMITS.shutdownMs)
+        await parts.fleet.close()
+        parts.feeds.endAll(store.isShared ? 'draining' : 'shutting_down')
+        await Promise.all([parts.providers.stop(), parts.outside.stop()])
+        await parts.feeds.close()
+        await store.close()
+        await parts.runner.close()
+        this.#rules.reach('stopped in order')
+        gone()
+      })()
+    })
+  }
+
   #kill(nr: number): void {
     const daemon = this.#daemons[nr]
     if (daemon === undefined) return
@@ -288,6 +326,18 @@ class Universe {
         if (daemon === undefined) return
         this.#kill(victim)
         return this.#at(now + ms, 'restart', () => this.#start(victim))
+      case 'stop':
+        return this.#stop(victim, ms)
+      case 'drain':
+        if (daemon === undefined) return
+        this.#database.drain(daemon.store.lease.bootId)
+        return this.#at(now + ms, 'stop', () => this.#stop(victim, 50))
+      case 'slow':
+        if (daemon === undefined) return
+        daemon.process.slowMs = SLOW_MS
+        return this.#at(now + ms, 'fast', () => {
+          daemon.process.slowMs = 0
+        })
       case 'freeze':
         if (daemon !== undefined) daemon.process.frozenUntil = Math.max(daemon.process.frozenUntil, now + ms)
         return
@@ -346,7 +396,7 @@ class Universe {
     this.#startRunner()
     for (const [nr, daemon] of this.#daemons.entries()) {
       if (daemon === undefined) this.#start(nr)
-      else daemon.process.skewMs = 0
+      else Object.assign(daemon.process, { skewMs: 0, slowMs: 0 })
     }
   }
 
@@ -365,43 +415,83 @@ class Universe {
         this.#follow(name, created.id)
         for (const turn of turns) {
           await until(this.#world, turn.at)
-          const { turnId } = await this.#insist(client, `prompt ${turn.key}`, ({ sessions }) =>
-            sessions.prompt(created.id, { prompt: promptOf(turn.key), queue: true }, turn.key),
-          )
-          this.#rules.accepted(turn.key, created.id, turnId)
+          const send = ({ sessions }: Parts): Promise<{ readonly turnId: string }> =>
+            sessions.prompt(created.id, { prompt: promptOf(turn.key), queue: true }, turn.key)
+          if (turn.isTwice === true)
+            this.#once(client, `prompt ${turn.key} elsewhere`, send).then(
+              ({ turnId }) => this.#rules.accepted(turn.key, created.id, turnId),
+              () => undefined, // the other one counts
+            )
+          const receipt = await this.#insist(client, `prompt ${turn.key}`, send, nr)
           this.#promptsOpen -= 1
-          if (turn.cancelAt !== null) this.#cancel(client, turn.cancelAt, turnId)
-          if (approve === 'always') this.#answer(client, turn, turnId)
+          if (receipt === undefined) continue
+          const { turnId } = receipt
+          this.#rules.accepted(turn.key, created.id, turnId)
+          if (turn.cancelAt !== null) this.#cancel(client, nr, turn.cancelAt, turnId)
+          if (approve === 'always') this.#answer(client, nr, turn, turnId)
         }
       })()
     })
   }
 
-  #cancel(client: Process, at: number, turnId: string): void {
+  #cancel(client: Process, nr: number, at: number, turnId: string): void {
     this.#at(at, 'somebody cancels', () => {
-      void this.#insist(client, `cancel ${turnId}`, ({ sessions }) =>
-        sessions.cancel(turnId, { actor: 'user', reason: null }),
+      void this.#insist(
+        client,
+        `cancel ${turnId}`,
+        ({ sessions }) => sessions.cancel(turnId, { actor: 'user', reason: null }),
+        nr,
       )
     })
   }
 
   /** Answers every call that waits, until the turn is over. */
-  #answer(client: Process, { answer, answerMs }: PlannedTurn, turnId: string): void {
+  #answer(client: Process, nr: number, { answer, answerMs }: PlannedTurn, turnId: string): void {
     if (answer === 'never') return
     const look = async (): Promise<void> => {
       for (;;) {
         await new Promise((resolve) => setTimeout(resolve, answerMs))
-        const turn = await this.#insist(client, 'look', ({ sessions }) => sessions.turn(turnId))
-        if (turn.endedAt !== null) return
+        const turn = await this.#insist(client, 'look', ({ sessions }) => sessions.turn(turnId), nr)
+        if (turn === undefined || turn.endedAt !== null) return
         const callId = turn.approval?.callId
         if (callId === undefined) continue
-        const asked = await this.#once(client, 'approve', ({ sessions }) =>
-          sessions.approve(turnId, { callId, decision: answer }),
-        ).catch(() => undefined)
+        const approve = (which: string): Promise<unknown> =>
+          this.#once(client, 'approve', ({ sessions }) => sessions.approve(turnId, { callId: which, decision: answer }))
+        // Some people press twice, and some answer a call that was never asked about.
+        if (client.dice.chance(0.2)) void approve(callId).catch(() => undefined)
+        const other = client.dice.chance(0.1) ? await approve('another').catch(() => undefined) : undefined
+        if (other !== undefined) this.#rules.approvedAnother(turnId)
+        const asked = await approve(callId).catch(() => undefined)
         if (asked !== undefined) this.#rules.reach('approved')
       }
     }
     this.#world.as(client, () => void look())
+  }
+
+  #aside(nr: number, key: string): void {
+    const sessionId = this.#sessionIds[nr]
+    if (sessionId === undefined) return
+    const client = this.#world.process(`aside ${key}`)
+    this.#world.as(client, () => {
+      this.#once(client, `prompt ${key}`, ({ sessions }) =>
+        sessions.prompt(sessionId, { prompt: promptOf(key), queue: false }, key),
+      ).then(
+        ({ turnId }) => this.#rules.accepted(key, sessionId, turnId),
+        (thrown: unknown) => this.#rules.notAccepted(key, thrown),
+      )
+    })
+  }
+
+  #delete(nr: number): void {
+    const sessionId = this.#sessionIds[nr]
+    if (sessionId === undefined || this.#deleted.has(nr)) return
+    this.#deleted.add(nr)
+    const client = this.#world.process('deleter')
+    this.#world.as(client, () => {
+      void this.#insist(client, 'delete', ({ sessions }) => sessions.delete(sessionId), nr).then(() =>
+        this.#rules.deleting(sessionId),
+      )
+    })
   }
 
   #resume(nr: number): void {
@@ -467,12 +557,21 @@ class Universe {
     this.#world.after(0, process, 'reads', connect)
   }
 
-  /** Sends a request again, under its key and perhaps elsewhere, until it is answered. */
-  async #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T> {
+  #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T>
+  #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>, nr: number): Promise<T | undefined>
+  /** Sends a request again, under its key and perhaps elsewhere, until it is answered. Undefined: that session was deleted. */
+  async #insist<T>(
+    client: Process,
+    label: string,
+    work: (parts: Parts) => Promise<T>,
+    nr?: number,
+  ): Promise<T | undefined> {
     for (;;) {
       try {
         return await this.#once(client, label, work)
       } catch (thrown) {
+        const isGone = nr !== undefined && this.#deleted.has(nr)
+        if (isGone && isFault(thrown) && thrown.category === 'not_found') return undefined
         if (isFault(thrown)) this.#rules.refused(label, thrown)
         await new Promise((resolve) => setTimeout(resolve, this.#isAway ? HOURS_MS : 700))
       }
@@ -483,6 +582,7 @@ class Universe {
   #once<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const daemon = this.#alive(client.dice.whole(0, 99))
+      this.#rules.asked()
       const timer = setTimeout(() => reject(new Error('no answer')), 12_000)
       const parts = daemon?.parts
       if (daemon === undefined || parts === undefined) return
@@ -521,6 +621,10 @@ class Universe {
     this.#world.after(at - this.#world.now, this.#world.outside, label, run)
   }
 }
+
+/** A service manager waits no longer. */
+const STOP_MS_MAX = 30_000
+const SLOW_MS = 50
 
 /** Lines of level error that say what a fault did, without one. */
 const LOGGED: ReadonlySet<string> = new Set(['the lease ran out: other daemons continue the turns of this one'])

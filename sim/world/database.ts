@@ -189,7 +189,10 @@ export class Database {
     const head = this.#heads.get(sessionId)
     if (row === undefined || head === undefined)
       throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
-    if (events.length > 0 && this.#isThere(append)) return
+    const [carriedOut] = outcomes
+    const isAnswered =
+      carriedOut !== undefined && this.#commands.get(carriedOut.commandId)?.outcome === carriedOut.outcome
+    if (events.length > 0 ? this.#isThere(append) : isAnswered) return
     if (outcomes.some(({ commandId }) => this.#commands.get(commandId)?.outcome !== null) && row.epoch === epoch)
       throw new Fault('cancelled', { boundary: 'journal', errorRaw: 'a command was withdrawn' }) // I3
     const { release: _release, suspect: _suspect, ...kept } = append
