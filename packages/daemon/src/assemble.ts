@@ -159,7 +159,7 @@ export async function assemble(
   })
   const loader = new SessionLoader(ports, engine, options.recover)
   const boxRemovals = new BoxRemovals(ports)
-  const boxReleases = new BoxReleases(ports, engine, loader)
+  const boxReleases = new BoxReleases(ports, engine, loader, boxRemovals)
   const pruning = new Pruning({ ports, engine, loader, boxRemovals })
   const retention = new Retention(ports, pruning, async () => (await config.read()).retention)
   const sessions = new Sessions({

@@ -12,6 +12,7 @@ import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box, Exec } from '@breakfall/wire'
 import type { SessionRow } from '../store/store.ts'
+import type { BoxRemovals } from './box-removals.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'
@@ -22,21 +23,26 @@ export class BoxReleases {
   readonly #ports: Ports
   readonly #engine: Engine
   readonly #loader: SessionLoader
+  readonly #removals: BoxRemovals
   readonly #timers = new Map<string, NodeJS.Timeout>()
   #sweeper: NodeJS.Timeout | undefined
   #sweeping: Promise<void> | undefined
   #reclaiming: Promise<boolean> | undefined
   #stoppedSweptAt = 0
 
-  constructor(ports: Ports, engine: Engine, loader: SessionLoader) {
+  constructor(ports: Ports, engine: Engine, loader: SessionLoader, removals: BoxRemovals) {
     this.#ports = ports
+    this.#removals = removals
     this.#engine = engine
     this.#loader = loader
   }
 
-  /** From now on, looks for unused boxes every minute. */
+  /** From now on, looks for unused boxes every minute, and for those that could not be removed. */
   start(): void {
-    this.#sweeper = setInterval(() => void this.sweep(), this.#ports.limits.boxSweepMs)
+    this.#sweeper = setInterval(() => {
+      void this.sweep()
+      void this.#removals.retry()
+    }, this.#ports.limits.boxSweepMs)
     this.#sweeper.unref()
   }
 

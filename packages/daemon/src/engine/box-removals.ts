@@ -1,7 +1,8 @@
 /**
  * Removes the boxes of deleted sessions, and of sessions that have moved to another runner. A file, or the shared store, lists them
  * from before their sessions are deleted until they are gone, so neither a crash nor a runner that is away leaves one behind: they are
- * removed when that runner is found again, by this daemon or another one.
+ * removed when that runner is found again, by this daemon or another one. A configured runner may have been away without being lost,
+ * so its boxes are also tried again once a minute.
  *
  * I1  A listed box that a session still uses at that runner is not removed: the daemon died before it deleted the session.
  */
@@ -55,6 +56,12 @@ export class BoxRemovals {
       listed.filter((box) => box.runnerId === runnerId),
       true,
     )
+  }
+
+  /** Tries what is left at a configured runner. Joined runners are swept when they report. */
+  async retry(): Promise<void> {
+    if (this.#ports.store.runners !== undefined || this.#ports.isClosing()) return
+    for (const runnerId of new Set(this.#read().map((box) => box.runnerId))) await this.sweep(runnerId)
   }
 
   /** Returns those that are gone. The first one shows whether the runner can be reached. */

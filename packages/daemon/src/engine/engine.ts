@@ -137,6 +137,8 @@ export class Engine {
   }
 
   async #perform(session: LiveSession, command: Command): Promise<Performed> {
+    if (REACHES_OUT.has(command.do)) await this.#ports.gate.pass(session.signal)
+    if (session.isLost) return CONTINUE
     if (command.do === 'answer') return performAnswer(this.#ports, session, command.attempt)
     if (command.do === 'compact') return performCompaction(this.#ports, session, command)
     if (command.do === 'call') return performCall(this.#ports, session, command.call)
@@ -280,6 +282,9 @@ async function startQueued(ports: Ports, session: LiveSession, queued: QueuedTur
 function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft {
   return { type: 'step-start', turnId: session.currentTurn.id, step, model: modelNow(ports, session) }
 }
+
+/** What asks a model, or runs a tool: nothing that another owner may be doing at the same time. */
+const REACHES_OUT: ReadonlySet<Command['do']> = new Set(['answer', 'compact', 'call'])
 
 const hasWork = ({ turn, queue }: SessionFold): boolean => turn !== null || queue.length > 0
 

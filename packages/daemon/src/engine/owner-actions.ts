@@ -82,7 +82,7 @@ export class OwnerActions {
         return receipt
       }
       if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
-      const isUnowned = !this.#loader.owns(id) && session.fold.turn !== null
+      const left = this.#engine.isDriving(session) ? undefined : session.fold.turn?.id // by an earlier owner
       const turnId = newId()
       const opening = await turnOpening(this.#ports, session)
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
@@ -105,7 +105,7 @@ export class OwnerActions {
         .catch((thrown: unknown) => this.#ports.traces.refused(turnId, thrown))
         .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
       this.#loader.request(id)
-      if (isUnowned) await this.#loader.recover(id)
+      if (left !== undefined && session.fold.turn?.id === left) await this.#loader.recover(id)
       else this.#engine.drive(session)
       session.wake() // it may be parked with a turn that this prompt has ended
       return receipt(seqOf(events, turnId))

@@ -69,7 +69,7 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'parked':
       return withTurn(state, parked(turn, event))
     case 'resumed':
-      return withTurn(state, resumed(turn))
+      return withTurn(state, resumed(turn, event.because))
     case 'taken-over':
       return withTurn(state, takenOver(turn, Date.parse(event.at)))
     case 'box-moved':
@@ -266,7 +266,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   return {
     ...turn,
     parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },
-    retryAt: null,
+    retryAt: isHandover(fault.category) ? turn.retryAt : null, // the next daemon waits for the rest of it
     faultsSurvived: turn.faultsSurvived + counts,
     faultsOpen: turn.faultsOpen + counts,
     usage: addUsage(turn.usage, event.usage),
@@ -274,10 +274,14 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   }
 }
 
-/** A turn that had used up its steps gets as many again. One that backs off retries now. */
-function resumed(turn: TurnFold): TurnFold {
+/**
+ * A turn that had used up its steps gets as many again. One that backs off retries now, unless it was only handed over: a server may have
+ * asked for that wait.
+ */
+function resumed(turn: TurnFold, because: SessionEventOf<'resumed'>['because']): TurnFold {
   const isGranted = turn.parked?.because === 'steps_spent'
-  return { ...turn, parked: null, retryAt: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
+  const retryAt = because === 'restart' ? turn.retryAt : null
+  return { ...turn, parked: null, retryAt, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 
 /**
