@@ -94,6 +94,8 @@ class Universe {
   readonly #model: Model
   readonly #rules: Rules
   readonly #daemons: (Daemon | undefined)[]
+  /** Processes that are about to be daemons. */
+  readonly #booting: (Process | undefined)[] = []
   readonly #bootIds: (string | undefined)[]
   readonly #readers: Reader[] = []
   readonly #sessionIds: (string | undefined)[] = []
@@ -177,7 +179,7 @@ class Universe {
 
   /** Nothing of this universe lives on: its processes are dead, so whatever they still wait for never comes. */
   end(): void {
-    for (const daemon of this.#daemons) if (daemon !== undefined) daemon.process.isDead = true
+    for (const nr of this.#daemons.keys()) this.#kill(nr)
     process.off('unhandledRejection', this.#onRejection)
     this.#database.close()
     setNetwork(undefined)
@@ -187,9 +189,10 @@ class Universe {
   // ---- daemons ----
 
   #start(nr: number): void {
-    if (this.#isAway || this.#daemons[nr] !== undefined) return
+    if (this.#isAway || this.#daemons[nr] !== undefined || this.#booting[nr] !== undefined) return
     this.#boots += 1
     const process = this.#world.process(`d${nr + 1}.${this.#boots}`)
+    this.#booting[nr] = process
     this.#world.after(0, process, 'start', () => {
       this.#boot(nr, process).catch((thrown: unknown) => {
         if (process.isDead) return
@@ -213,6 +216,7 @@ class Universe {
       ? sharedStore(this.#sharing, process, `d${nr + 1}`)
       : embeddedStore(this.#sharing, process)
     const daemon: Daemon = { nr, process, store, parts: undefined }
+    this.#booting[nr] = undefined
     this.#daemons[nr] = daemon
     while (!store.lease.isHeld()) await new Promise((resolve) => setTimeout(resolve, 100))
     this.#bootIds[nr] = store.lease.bootId
@@ -275,7 +279,9 @@ class Universe {
   }
 
   #kill(nr: number): void {
-    const daemon = this.#daemons[nr]
+    const [daemon, booting] = [this.#daemons[nr], this.#booting[nr]]
+    this.#booting[nr] = undefined
+    if (booting !== undefined) booting.isDead = true
     if (daemon === undefined) return
     daemon.process.isDead = true
     for (const member of this.#sharing.members)
