@@ -85,7 +85,7 @@ export type Plan = {
   readonly approveMsMax: number
 }
 
-/** A plan as it was saved, perhaps by a version that knew fewer people. */
+/** A saved plan, perhaps of a version that knew fewer people. */
 export const planIn = (json: string): Plan => {
   const plan: Plan = JSON.parse(json)
   return { ...plan, asides: plan.asides ?? [], deletes: plan.deletes ?? [] }

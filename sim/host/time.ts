@@ -16,7 +16,7 @@ export class Process {
   skewMs = 0
   /** Its events wait until then. */
   frozenUntil = 0
-  /** Each of its events takes up to this long, and the next one waits for it. */
+  /** At most how long each of its events takes; the next one waits for it. */
   slowMs = 0
   isDead = false
   readonly dice: Random

@@ -5,7 +5,7 @@
  * U10 Each request to the model has a reason in the journal that no earlier request used up: a step that began, an attempt that failed, a
  *     turn that was resumed or taken over. Attempts and waits stay within the policy.
  * U11 No request leaves sooner than the server asked. Excuses: a person resumed the turn; the daemon died before it could write down
- *     what the server said; a clock of its own was set.
+ *     what the server said; the clock of a single daemon was set.
  * U13 No request leaves after the turn's cancel was stored. Excuse: the process that stored it, until it has the database's answer.
  */
 import { POLICY_DEFAULTS } from '../../packages/faults/src/index.ts'

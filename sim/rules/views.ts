@@ -46,7 +46,7 @@ export class Views {
   #equal(sessionId: string, what: string, stored: unknown, folded: unknown): void {
     const [is, should] = [JSON.stringify(stored), JSON.stringify(folded)]
     if (is === should) return
-    const at = [...should].findIndex((char, index) => char !== is?.[index])
+    const at = should.split('').findIndex((char, index) => char !== is?.[index])
     const around = (text = ''): string => text.slice(Math.max(0, at - 60), at + 60)
     this.#facts.broken(
       'U12 the store shows what the journal says',

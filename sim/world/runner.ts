@@ -48,7 +48,7 @@ export class RunnerDisk {
   readonly epochs = new Map<string, number>()
   readonly burned = new Set<string>()
   readonly effects: Effect[] = []
-  /** Execs whose end nobody can know: their machine restarted, or their record was forgotten. */
+  /** Execs whose end cannot be known: their machine restarted, or their record was forgotten. */
   readonly lost = new Set<string>()
   /** Ids of execs whose records are past their days. */
   readonly reserved = new Set<string>()

@@ -275,7 +275,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
 }
 
 /**
- * A turn that had used up its steps gets as many again. One that backs off retries now, unless it was only handed over: a server may have
+ * A turn that had used up its steps gets as many again. A turn that backs off retries now, unless it was only handed over: a server may have
  * asked for that wait.
  */
 function resumed(turn: TurnFold, because: SessionEventOf<'resumed'>['because']): TurnFold {
