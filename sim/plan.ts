@@ -91,6 +91,14 @@ export const planIn = (json: string): Plan => {
   return { ...plan, asides: plan.asides ?? [], deletes: plan.deletes ?? [] }
 }
 
+/** Short enough to happen within the minutes of a universe. */
+export const POLICY = {
+  livenessMs: 20_000,
+  progressMs: 60_000,
+  headersMs: 20_000,
+  patienceMs: 20_000,
+} as const
+
 export function planOf(seed: string): Plan {
   const dice = new Random(seed, 'plan')
   const isShared = dice.chance(0.7)

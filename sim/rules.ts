@@ -4,7 +4,7 @@
  */
 import { isFault } from '../packages/faults/src/index.ts'
 import type { Append } from '../packages/daemon/src/store/store.ts'
-import type { SessionEvent } from '../packages/wire/src/index.ts'
+import type { SessionEvent, SessionEventOf } from '../packages/wire/src/index.ts'
 import type { FaultKind } from './plan.ts'
 import { Effects } from './rules/effects.ts'
 import { BrokenRule, Facts, type Parts, type Turn } from './rules/facts.ts'
@@ -27,6 +27,8 @@ export class Rules {
   readonly #load: Load
   readonly #accepted = new Map<string, { readonly sessionId: string; readonly turnId: string }>()
   readonly #refused = new Set<string>()
+  readonly #cancelledAt = new Map<string, number>()
+  readonly #parkedAt = new Map<string, number>()
   readonly #deleting = new Set<string>()
 
   /** `alive`: how many daemons run, and how many readers read. */
@@ -81,6 +83,11 @@ export class Rules {
     if (!isWithdrawn && !CERTAIN.has(thrown.category)) return
     this.reach(isWithdrawn ? 'a prompt is withdrawn' : `declined ${thrown.category}`)
     this.#refused.add(key)
+  }
+
+  /** A client has the receipt of its cancel. */
+  cancelled(turnId: string): void {
+    this.#cancelledAt.set(turnId, this.#parts.world.now)
   }
 
   approvedAnother(turnId: string): void {
@@ -217,6 +224,33 @@ export class Rules {
     this.#views.look(sessionId)
   }
 
+  /** U13; L1: a turn does not give up on a runner that is back. */
+  #ended({ id }: Turn, event: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): void {
+    const { world, plan } = this.#parts
+    const isCancelled = event.type === 'turn-error' && event.category === 'cancelled'
+    if (!isCancelled && world.now > (this.#cancelledAt.get(id) ?? Number.POSITIVE_INFINITY) + CANCEL_MS)
+      this.#broken('U13 an accepted cancel ends the turn', `${id} ended with ${event.type}`)
+    const isRunners = event.type === 'turn-error' && event.boundary === 'runner'
+    if (isRunners && world.now > plan.calmAt + plan.absenceMs + RUNNER_MS)
+      this.#broken('L1 a turn continues when its runner is back', `${id} ended with ${event.category}`)
+  }
+
+  /** A parked turn resumes once, and no later than its policy says. Excuse: no daemon lived, or its clock was wrong. */
+  #waited({ id }: Turn, event: SessionEvent): void {
+    const { world, plan } = this.#parts
+    const parkedAt = this.#parkedAt.get(id)
+    const isHandedOver = event.type === 'resumed' && event.because === 'restart' // it may still wait for a retry
+    if (event.type === 'resumed' && parkedAt === undefined)
+      this.#broken('U7 a turn resumes only if it waits', `${id} at ${world.now}`)
+    if (event.type === 'parked' && event.fault.category !== 'approval_needed') this.#parkedAt.set(id, world.now)
+    else if (event.type === 'parked' || event.type === 'retry' || isHandedOver)
+      this.#parkedAt.set(id, Number.POSITIVE_INFINITY)
+    else if (event.type === 'resumed' || event.type === 'text-delta') this.#parkedAt.delete(id)
+    const isLate = world.now - (parkedAt ?? world.now) > plan.parkMsMax + LATE_MS
+    if (isLate && plan.absenceMs === 0 && event.type === 'resumed' && event.because !== 'person')
+      this.#broken('U10 a turn waits no longer than its policy says', `${id} at ${world.now}, parked at ${parkedAt}`)
+  }
+
   #heard(turns: NonNullable<Append['turns']>, by: string): void {
     for (const { turnId } of turns) {
       const cancel = this.#facts.turns.get(turnId)?.cancel
@@ -244,7 +278,11 @@ export class Rules {
       call.result = event
       this.reach(`outcome ${event.outcome}`)
     }
-    if (event.type === 'turn-end' || event.type === 'turn-error') turn.end = event
+    if (event.type === 'turn-end' || event.type === 'turn-error') {
+      turn.end = event
+      this.#ended(turn, event)
+    }
+    this.#waited(turn, event)
     if (event.type === 'turn-error') {
       this.reach(`ended ${event.category}`)
       if (event.category === 'other') this.#parts.world.fail(this.bug('a turn failed', new Error(event.errorRaw)))
@@ -294,6 +332,12 @@ const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
   'runner-kill',
   'runner-machine',
 ])
+
+/** A cancel takes effect that soon, and a turn finds its runner. */
+const CANCEL_MS = 60_000
+const RUNNER_MS = 300_000
+/** Long enough for a daemon to start again and to claim the turn. */
+const LATE_MS = 300_000
 
 /** Refusals that say that nothing was done. */
 const CERTAIN: ReadonlySet<string> = new Set(['session_busy', 'not_found', 'idempotency_conflict'])

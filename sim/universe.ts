@@ -14,7 +14,7 @@ import type { Store } from '../packages/daemon/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import { within } from '../packages/supervisor/src/internal.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
-import type { Plan, PlannedFault, PlannedTurn } from './plan.ts'
+import { type Plan, type PlannedFault, type PlannedTurn, POLICY } from './plan.ts'
 import { type Reader, Rules } from './rules.ts'
 import { BrokenRule } from './rules/facts.ts'
 import { Database } from './world/database.ts'
@@ -226,15 +226,7 @@ class Universe {
         stateDir,
         model: { baseUrl: `${MODEL}/v1`, name: 'simulated' },
         runner: { url: RUNNER },
-        // Short enough to happen within the minutes of a universe.
-        policy: {
-          parkMsMax: this.#plan.parkMsMax,
-          approveMsMax: this.#plan.approveMsMax,
-          livenessMs: 20_000,
-          progressMs: 60_000,
-          headersMs: 20_000,
-          patienceMs: 20_000,
-        },
+        policy: { ...POLICY, parkMsMax: this.#plan.parkMsMax, approveMsMax: this.#plan.approveMsMax },
       },
       { limits: DAEMON_LIMITS, secrets, log: this.#logger(process), store, tokenFile: join(stateDir, 'daemon.token') },
     )
@@ -447,7 +439,7 @@ class Universe {
         `cancel ${turnId}`,
         ({ sessions }) => sessions.cancel(turnId, { actor: 'user', reason: null }),
         nr,
-      )
+      ).then(() => this.#rules.cancelled(turnId))
     })
   }
 

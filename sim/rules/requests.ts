@@ -10,9 +10,10 @@
  */
 import { POLICY_DEFAULTS } from '../../packages/faults/src/index.ts'
 import type { SessionEvent, SessionEventOf } from '../../packages/wire/src/index.ts'
-import { askedOf } from '../world/model.ts'
+import { askedOf, keyIn, type Message } from '../world/model.ts'
 import type { Exchange } from '../world/network.ts'
 import { MODEL } from '../world/weather.ts'
+import { POLICY } from '../plan.ts'
 import type { Facts, Turn } from './facts.ts'
 
 type Account = {
@@ -21,6 +22,8 @@ type Account = {
   /** Failures of this step that count, and the time it has waited for retries. */
   failures: number
   waitedMs: number
+  /** Since when attempts fail before the model answers anything. */
+  awaySince: number | null
   /** What the server asked for last. */
   wait: { readonly until: number; readonly by: string; isWritten: boolean } | null
 }
@@ -47,45 +50,43 @@ export class Requests {
   /** An event of the turn was committed. */
   note(turn: Turn, event: SessionEvent): void {
     const account = this.#account(turn)
-    switch (event.type) {
-      case 'step-start':
-        return void Object.assign(account, { mayAsk: true, failures: 0, waitedMs: 0 })
-      case 'retry':
-        return this.#failed(account, event)
-      case 'parked':
-        if (account.wait !== null) account.wait.isWritten = true
-        return
-      case 'taken-over':
-        if (account.wait?.isWritten === false) account.wait = null
-        account.mayAsk = true
-        return
-      case 'resumed':
-        if (event.because !== 'time' && event.because !== 'restart') account.wait = null
-        return void Object.assign(account, { mayAsk: true, failures: 0 })
-      case 'turn-end':
-        if (!isOneAnswer(event.text, turn.key))
-          this.#facts.broken('U9 a turn ends with one whole answer', `${turn.id}: ${event.text}`)
-        return
-      default:
+    const { type } = event
+    if (type === 'step-start') Object.assign(account, NEW_STEP)
+    if (type === 'retry') this.#failed(account, event)
+    if (type === 'text-delta' || type === 'tool-draft') account.awaySince = null
+    if (type === 'parked' && account.wait !== null) account.wait.isWritten = true
+    if (type === 'taken-over') {
+      if (account.wait?.isWritten === false) account.wait = null
+      account.mayAsk = true
     }
+    if (type === 'resumed') {
+      if (event.because !== 'time' && event.because !== 'restart') account.wait = null
+      Object.assign(account, { mayAsk: true, failures: 0, awaySince: null })
+    }
+    if (type === 'turn-end' && !isOneAnswer(event.text, turn.key))
+      this.#facts.broken('U9 a turn ends with one whole answer', `${turn.id}: ${event.text}`)
   }
 
   // ---- details ----
 
   #account(turn: Turn): Account {
-    const account = this.#accounts.get(turn) ?? { mayAsk: false, failures: 0, waitedMs: 0, wait: null }
+    const account = this.#accounts.get(turn) ?? { ...NEW_STEP, mayAsk: false, wait: null }
     this.#accounts.set(turn, account)
     return account
   }
 
   /** U10 */
-  #failed(account: Account, { action, delayMs, free, turnId }: SessionEventOf<'retry'>): void {
+  #failed(account: Account, { action, at, delayMs, free, turnId }: SessionEventOf<'retry'>): void {
     if (account.wait !== null) account.wait.isWritten = true
     account.waitedMs += delayMs
     if (action !== 'resolve') {
       account.mayAsk = true
       account.failures += free === true ? 0 : 1
+      account.awaySince = free === true ? (account.awaySince ?? Date.parse(at)) : null
     }
+    const awayMs = Date.parse(at) - (account.awaySince ?? Date.parse(at))
+    if (awayMs > POLICY.patienceMs + POLICY.headersMs)
+      this.#facts.broken('U10 patience is spent once', `${turnId}: ${awayMs} ms`)
     if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
       this.#facts.broken(
         'U10 attempts and waits stay within the policy',
@@ -113,6 +114,7 @@ export class Requests {
       )
     if (this.#facts.knewOfCancel(turn, from.name, sentAt))
       this.#facts.broken('U13 a cancelled turn asks nothing', `${turn.id} of ${from.name} at ${sentAt}`)
+    this.#answers(key, messages)
     const results = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
     const calls = messages.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
     if (new Set(results).size !== results.length || calls.length !== results.length)
@@ -121,7 +123,19 @@ export class Requests {
         `${key}: calls ${calls.join(' ')}, results ${results.join(' ')}`,
       )
   }
+
+  /** Each answer of the turn has all its calls. */
+  #answers(key: string, messages: readonly Message[]): void {
+    const steps = this.#facts.parts.plan.sessions.flatMap(({ turns }) => turns).find((turn) => turn.key === key)?.steps
+    const from = messages.findLastIndex(({ role, content }) => role === 'user' && keyIn(content) === key)
+    const answers = messages.slice(from + 1).filter(({ role }) => role === 'assistant')
+    for (const [at, { tool_calls: calls = [] }] of answers.entries())
+      if (calls.length !== steps?.[at]?.calls)
+        this.#facts.broken('U9 an answer has all its calls', `${key}, answer ${at + 1}: ${calls.length}`)
+  }
 }
+
+const NEW_STEP = { mayAsk: true, failures: 0, waitedMs: 0, awaySince: null } as const
 
 /** The model ends each answer with the turn's key in brackets. */
 const isOneAnswer = (text: string, key: string): boolean =>

@@ -7,7 +7,7 @@ import type { Random } from '../host/random.ts'
 import type { Process, World } from '../host/time.ts'
 import type { Answering, Exchange, Server } from './network.ts'
 
-type Message = {
+export type Message = {
   readonly role: string
   readonly content?: unknown
   readonly tool_calls?: readonly { readonly id: string; readonly function: { readonly arguments: string } }[]
