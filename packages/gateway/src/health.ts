@@ -2,7 +2,7 @@
  * Which upstreams to ask first. An upstream that failed several times in a row moves to the end of the list for a while. None
  * is ever dropped: it may be the only one left.
  */
-import type { FaultCategory } from '@breakfall/faults'
+import { type FaultCategory, redact } from '@breakfall/faults'
 import type { AttemptRecord } from '@breakfall/model'
 import type { Upstream } from './options.ts'
 
@@ -62,7 +62,7 @@ export class UpstreamPool {
   health(): readonly UpstreamHealth[] {
     const now = this.#now()
     return this.#entries.map(({ upstream, failuresInARow, unhealthyUntil, lastFault }) => ({
-      url: upstream.url,
+      url: redact(upstream.url), // it may hold a key or a password
       isHealthy: unhealthyUntil <= now,
       failuresInARow,
       lastFault,

@@ -1,4 +1,5 @@
 /** One line of JSON per request: which upstream, how many attempts, the outcome. Never a key, never a prompt. */
+import { redact } from '@breakfall/faults'
 import type { RelayOutcome } from '@breakfall/model/internal'
 import { destination, type Logger, pino } from 'pino'
 
@@ -55,7 +56,7 @@ export function logAnswer(logger: GatewayLog | undefined, line: RequestLine, out
     status,
     attempts: ledger.length,
     faults: ledger.flatMap((record) => (record.fault === null ? [] : [record.fault.category])),
-    upstream: last?.baseUrl,
+    upstream: last === undefined ? undefined : redact(last.baseUrl),
     ...(fault === null ? {} : { category: fault.category, errorRaw: fault.errorRaw, contentSent }),
   }
   if (fault === null) logger.info(entry, ledger.length > 1 ? 'answered after faults' : 'answered')

@@ -1,5 +1,5 @@
 /** What the gateway is doing right now, for a live view: open streams, failures, heals. */
-import type { FaultCategory, FaultReport } from '@breakfall/faults'
+import { type FaultCategory, type FaultReport, redact } from '@breakfall/faults'
 import type { RelayEvent, RelayOutcome } from '@breakfall/model/internal'
 import type { UpstreamHealth } from './health.ts'
 
@@ -117,7 +117,7 @@ export class Watch implements GatewayWatch {
     switch (event.type) {
       case 'attempt-start':
         this.#totals.attempts++
-        Object.assign(live, { upstream: event.baseUrl, attempt: event.attempt, state: 'asking', nextAt: null })
+        Object.assign(live, { upstream: redact(event.baseUrl), attempt: event.attempt, state: 'asking', nextAt: null })
         this.#tell(undefined)
         break
       case 'attempt-failed':

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { pino } from 'pino'
 import { answer, finish, role, text } from '../../../test/kit/openai-frames.ts'
 import { head, json, lastChunk, pause, reset } from '../../../test/kit/plays.ts'
+import { startModelServer } from '../../../test/kit/model-server.ts'
 import { type GatewayLogEntry, type WatchNote } from '../src/index.ts'
 import { CHAT, post, stand } from './client.ts'
 
@@ -50,6 +51,23 @@ test('metrics count requests, attempts, faults and heals', async (t) => {
     'breakfall_gateway_lost_total{category="model_bad_request"} 1',
   ])
     assert.ok(text.includes(line), `${line} in\n${text}`)
+})
+
+test('a key in the URL of an upstream is in no log, metric or live view', async (t) => {
+  const model = await startModelServer([[head(), role, text('Hello'), pause(50), finish('stop'), lastChunk]])
+  t.after(() => model.close())
+  const url = new URL(model.url)
+  Object.assign(url, { username: 'me', password: 'upstream-password', search: '?key=upstream-key&v=2' })
+  const entries: GatewayLogEntry[] = []
+  const log = (entry: GatewayLogEntry): void => void entries.push(entry)
+  const { gateway } = await stand(t, [], { upstream: url.href, logger: { info: log, warn: log } })
+  const seen: string[] = []
+  gateway.watch.subscribe(() => seen.push(JSON.stringify(gateway.stats())))
+  await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
+  seen.push(JSON.stringify(entries), await (await fetch(new URL('/metrics', gateway.url))).text())
+  assert.equal(model.requests[0]?.path, '/v1/chat/completions?key=upstream-key&v=2')
+  assert.match(entries[0]?.upstream ?? '', /\/v1\?key=\[redacted\]&v=2$/)
+  for (const text of seen) assert.doesNotMatch(text, /upstream-(?:key|password)/)
 })
 
 test('a watcher sees live streams, faults and recoveries', async (t) => {

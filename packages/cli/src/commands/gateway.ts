@@ -1,5 +1,5 @@
 /** `breakfall gateway`: serves the gateway until a signal ends it, with a live view on request. */
-import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
+import { EXIT_CODES, Fault, isFault, redact } from '@breakfall/faults'
 import { type GatewayLog, startGateway } from '@breakfall/gateway'
 import type { Hold, ProfileName } from '@breakfall/model/names'
 import { loadTokens } from '@breakfall/wire/node'
@@ -54,11 +54,11 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
   })
   if (out.json) out.data({ event: 'listening', url: gateway.url })
   else {
-    out.line(`${gateway.url}  →  ${upstream.join(', then ')}`)
+    out.line(`${gateway.url}  →  ${upstream.map(redact).join(', then ')}`)
     out.line(out.style('dim', 'use the first URL as the base URL of your agent; stop with Ctrl-C'))
     const bare = upstream.find((url) => new URL(url).pathname === '/')
     if (bare !== undefined)
-      out.say(out.styleErr('yellow', `Most model servers need /v1 at the end: ${bare} has no path.`))
+      out.say(out.styleErr('yellow', `Most model servers need /v1 at the end: ${redact(bare)} has no path.`))
   }
   if (printsLines) gateway.watch.subscribe((note) => say(out, note === undefined ? undefined : noteLine(note)))
   const stopWatching = watches ? startWatching(() => watchLines(gateway.stats(), out.columns), out) : () => undefined
