@@ -11,10 +11,10 @@ import { gitForCheckpoints } from './checkpointed.ts'
 import type { Controller } from '../isolation/cgroup.ts'
 import { aboutBox } from './about.ts'
 import { canMountHome, planHome } from './home-plan.ts'
-import { type BoxMount, realMounts, refuseUnallowedMounts } from './mounts.ts'
+import { type BoxMount, realMounts, refusedMount, refuseUnallowedMounts } from './mounts.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { realWorkspace, refuseUnallowedWorkspace } from './workspace.ts'
-import { identify } from './workspace-identity.ts'
+import { type FolderIdentity, identify } from './workspace-identity.ts'
 
 /** `allowed`: the names of its network, if that is a list, without presets. */
 export function designBox(
@@ -62,9 +62,10 @@ export function designBox(
     lastTransition: { at, from: 'creating', to: 'creating' },
   }
   const hostIdentity = kind === 'host' ? identify(hostWorkspace, host.clock.machineBootId) : undefined
+  const mountIdentities = level === 'process' ? [] : mounts.map(({ path }, index) => identityOf(host, path, index))
   record.about = aboutBox(record, owner.uid, isReal || level === 'process' ? host.toolchains.current.runtimes : [])
   const list = typeof network === 'object' ? { allowed: allowed ?? network.allow } : {}
-  return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, ...owner, epoch, ...list }
+  return { record, env: create.env ?? {}, hostWorkspace, hostIdentity, mountIdentities, ...owner, epoch, ...list }
 }
 
 /** A placeholder for a box whose record cannot be read. */
@@ -179,6 +180,12 @@ function mountsFor(
   if (level === 'process' && checked.some(({ mode }) => mode === 'ro'))
     throw unavailable('level "process" mounts nothing', 'a read-only mount cannot be enforced')
   return checked
+}
+
+function identityOf({ clock }: RunnerHost, path: string, index: number): FolderIdentity {
+  const identity = identify(path, clock.machineBootId)
+  if (identity === undefined) throw refusedMount(index, path, 'a folder whose path nobody changes meanwhile')
+  return identity
 }
 
 /** What this runner was started with allows a folder, or a user of this machine allowed exactly these folders for this box. */

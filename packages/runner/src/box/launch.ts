@@ -8,12 +8,14 @@ import { EXEC_FILES } from '../exec/folder.ts'
 import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
 import type { FilledRequest } from '../exec/request.ts'
+import { numbersOf } from '../files/walk.ts'
 import type { RunnerHost } from '../host.ts'
 import {
   type BoxUser,
   bwrapCommand,
   bwrapOptions,
   type BwrapPlan,
+  type Entry,
   seccompOptions,
   setprivArgs,
   withEnvironment,
@@ -43,7 +45,7 @@ export function planLaunch(
   request: FilledRequest,
 ): LaunchPlan {
   const { workspace, isolation, network } = box.record
-  if (workspace.kind === 'host') requireSame(host, box, command)
+  requireSame(host, box, command)
   const { home, view } = planView(host, box, paths)
   const cwd = posix.resolve(workspace.path, request.cwd)
   const environment = commandEnvironment({
@@ -121,7 +123,9 @@ export function planView(host: RunnerHost, box: StoredBox, paths: BoxPaths): { h
 /** Refuses with 422 before anything is made. Later changes are detected at the launch, and in the sandbox. */
 function requireSame(host: RunnerHost, box: StoredBox, command: readonly string[]): void {
   try {
-    openSame(box.hostWorkspace, box.hostIdentity, host.clock.machineBootId)[Symbol.dispose]()
+    if (box.record.workspace.kind === 'host')
+      openSame(box.hostWorkspace, box.hostIdentity, host.clock.machineBootId)[Symbol.dispose]()
+    mountNumbers(host, box)
   } catch (cause) {
     const detail = isFault(cause) ? cause.errorRaw : String(cause)
     throw new Fault('spawn_failed', {
@@ -177,12 +181,26 @@ function sandboxPlan(
 ): BwrapPlan {
   const { view, cwd, environment, box } = plan
   const network = box.join?.() === undefined ? plan.network : 'joined'
-  if (box.record.workspace.kind === 'private') return { view, user, network, cwd, environment }
+  const mounted = mountNumbers(host, box)
+  if (box.record.workspace.kind === 'private') {
+    const entry = mounted.length === 0 ? undefined : { workspace: box.record.workspace.path, numbers: mounted }
+    return { view, user, network, cwd, environment, entry }
+  }
   const { hostWorkspace: workspace, hostIdentity, uid, gid } = box
   const folder = openSame(workspace, hostIdentity, host.clock.machineBootId)
   const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
   const { mounts, numbers } = guardWorkspace(folder, workspace, owner, box.nested ?? (() => []))
-  return { view: withGuards(view, workspace, mounts), user, network, cwd, environment, entry: { workspace, numbers } }
+  const entry = { workspace, numbers: [...numbers, ...mounted] }
+  return { view: withGuards(view, workspace, mounts), user, network, cwd, environment, entry }
+}
+
+/** Throws if one of them is another folder than when the box was created. What bubblewrap then finds is compared in the sandbox. */
+function mountNumbers(host: RunnerHost, { record, mountIdentities }: StoredBox): Entry['numbers'] {
+  if (mountIdentities === undefined || record.isolation.level === 'process') return [] // of an earlier version
+  return (record.mounts ?? []).map(({ path }, i) => {
+    using folder = openSame(path, mountIdentities[i], host.clock.machineBootId, 'folder')
+    return { name: path.replaceAll(/[^\w./+@-]+/g, '*'), numbers: numbersOf(folder.fd) } // the check takes names as words
+  })
 }
 
 function sandboxCommand(

@@ -2,6 +2,7 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BoxCreate } from '@breakfall/wire'
+import type { Fault } from '@breakfall/faults'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 import { isInside, type WorkspaceRules } from './workspace.ts'
@@ -52,8 +53,11 @@ export function refuseUnallowedMounts(mounts: readonly BoxMount[], rules: Worksp
 }
 
 function refuseMount(index: number, path: string, expected: string): never {
-  throw invalidRequest([{ field: `mounts.${index}.path`, expected, got: path }])
+  throw refusedMount(index, path, expected)
 }
+
+export const refusedMount = (index: number, path: string, expected: string): Fault =>
+  invalidRequest([{ field: `mounts.${index}.path`, expected, got: path }])
 
 // ---- details ----
 

@@ -15,6 +15,8 @@ export type StoredBox = {
   readonly hostWorkspace: string
   /** Identifies the folder that the box was created on; only for host workspaces. */
   readonly hostIdentity?: FolderIdentity | undefined
+  /** Of each folder in `record.mounts`. A command could make its path lead elsewhere. */
+  readonly mountIdentities?: readonly FolderIdentity[] | undefined
   readonly uid: number
   readonly gid: number
   /** The words that put a sandbox into the shared network of the box, while it has one. Not stored. */
@@ -96,7 +98,17 @@ export function saveBox(paths: BoxPaths, box: StoredBox): void {
 export function loadBox(paths: BoxPaths): StoredBox | undefined {
   const json = readJsonFile(paths.file)
   if (json === undefined && isBeingMade(paths)) return undefined
-  const { record: stored, env, hostWorkspace, hostIdentity, uid, gid, epoch, allowed } = isObject(json) ? json : {}
+  const {
+    record: stored,
+    env,
+    hostWorkspace,
+    hostIdentity,
+    mountIdentities,
+    uid,
+    gid,
+    epoch,
+    allowed,
+  } = isObject(json) ? json : {}
   const record = boxSchema.parse(stored)
   if (
     record.id !== basename(paths.folder) ||
@@ -109,7 +121,20 @@ export function loadBox(paths: BoxPaths): StoredBox | undefined {
     (typeof record.network === 'object' && allowed === undefined)
   )
     throw new Error('the record of the box is damaged')
-  return { record, env, hostWorkspace, hostIdentity: readFolderIdentity(hostIdentity), uid, gid, epoch, allowed }
+  const identities = Array.isArray(mountIdentities)
+    ? mountIdentities.flatMap((each) => readFolderIdentity(each) ?? [])
+    : undefined
+  return {
+    record,
+    env,
+    hostWorkspace,
+    hostIdentity: readFolderIdentity(hostIdentity),
+    mountIdentities: identities,
+    uid,
+    gid,
+    epoch,
+    allowed,
+  }
 }
 
 const isTextList = (value: unknown): value is readonly string[] =>

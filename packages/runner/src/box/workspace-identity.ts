@@ -39,16 +39,21 @@ export function identify(path: string, machineBootId: string): FolderIdentity | 
 }
 
 /** Opens the folder; throws if it is another one than `expected`. */
-export function openSame(path: string, expected: FolderIdentity | undefined, machineBootId: string): OpenFolder {
+export function openSame(
+  path: string,
+  expected: FolderIdentity | undefined,
+  machineBootId: string,
+  what = 'workspace',
+): OpenFolder {
   let folder: OpenFolder
   try {
     folder = openFolder('/', path.split('/').filter(Boolean)) // I1
   } catch (cause) {
-    throw workspaceGone(path, 'is gone, or its path contains a symbolic link now', cause)
+    throw folderGone(`${what} ${path} is gone, or its path contains a symbolic link now`, cause)
   }
   if (expected !== undefined && isSame(expected, identityOf(folder.fd, machineBootId))) return folder
   folder[Symbol.dispose]()
-  throw workspaceGone(path, 'is another folder now')
+  throw folderGone(`${what} ${path} is another folder now`)
 }
 
 // ---- details ----
@@ -62,10 +67,10 @@ function isSame(a: FolderIdentity, b: FolderIdentity): boolean {
   return a.ino === b.ino && a.bornNs === b.bornNs && (a.dev === b.dev || a.machineBootId !== b.machineBootId)
 }
 
-function workspaceGone(path: string, what: string, cause?: unknown): Fault {
+function folderGone(what: string, cause?: unknown): Fault {
   return new Fault('file_not_found', {
     cause,
-    error: `the workspace ${path} ${what}. Create a new box for the folder that is there now.`,
-    errorRaw: `workspace ${path} ${what}`,
+    error: `the ${what}. Create a new box for the folder that is there now.`,
+    errorRaw: what,
   })
 }

@@ -2,7 +2,7 @@
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { chownSync, mkdirSync } from 'node:fs'
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -159,4 +159,31 @@ describe('a command in a sandbox', { skip }, async () => {
       (code) => code !== null,
     )
   })
+})
+
+test('a folder that a box may write leads no other box elsewhere', { skip: withoutBwrap }, async (t) => {
+  const folder = tempFolder(t)
+  const [data, secret, work] = ['data', 'secret', 'work'].map((name) => join(folder, name)) as [string, string, string]
+  const sub = join(data, 'a folder')
+  for (const [path, text] of [
+    [sub, 'mine'],
+    [secret, 'SECRET'],
+  ] as const) {
+    mkdirSync(path, { recursive: true })
+    writeFileSync(join(path, 'key'), text)
+  }
+  mkdirSync(work)
+  const runner = await inProcess(t, { allowMount: [`${data}:rw`], allowWorkspace: [work] })
+  await runner.box({ id: 'writer', mounts: [{ path: data, mode: 'rw' }] })
+  await runner.box({ id: 'private', mounts: [{ path: sub, mode: 'rw' }] })
+  await runner.box({ id: 'host', workspace: work, mounts: [{ path: sub }] })
+  const read = async (boxId: string): Promise<string> => (await runner.run(boxId, `cat '${sub}/key'`)).stdout
+  for (const boxId of ['private', 'host']) assert.equal(await read(boxId), 'mine')
+  await runner.run('writer', `cd ${data} && mv 'a folder' old && ln -s ${secret} 'a folder'`)
+  for (const boxId of ['private', 'host'])
+    await assert.rejects(read(boxId), /a folder is gone, or its path contains a symbolic link/)
+  await runner.run('writer', `cd ${data} && rm 'a folder' && mkdir 'a folder' && echo other >'a folder/key'`)
+  for (const boxId of ['private', 'host']) await assert.rejects(read(boxId), /a folder is another folder now/)
+  await runner.run('writer', `cd ${data} && rm -r 'a folder' && mv old 'a folder'`)
+  for (const boxId of ['private', 'host']) assert.equal(await read(boxId), 'mine')
 })
