@@ -1,6 +1,6 @@
 /** Viewing sessions while no daemon runs: what an earlier run left is read from disk. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { closedPort } from '../../test/kit/tcp-server.ts'
@@ -65,6 +65,9 @@ test(
 
     const bundle = join(place.folder, 'bundle.ndjson')
     writeFileSync(bundle, 'old', { mode: 0o644 })
+    const mine = join(place.folder, 'mine')
+    writeFileSync(mine, 'untouched')
+    symlinkSync(mine, `${bundle}.part`) // a box can put links into the folder that the user exports to
     const exported = await place.run(['export', sessionId, '--output', bundle, '--json'])
     assert.equal(exported.code, 0, exported.stderr)
     assert.equal(exported.json.at(-1)?.['file'], bundle)
@@ -75,6 +78,7 @@ test(
       run.json.slice(0, -1),
     )
     assert.equal(statSync(bundle).mode & 0o777, 0o600)
+    assert.equal(readFileSync(mine, 'utf8'), 'untouched')
     const nowhere = await place.run(['export', sessionId, '--output', join(place.folder, 'no', 'file')])
     assert.equal(nowhere.code, 2)
     assert.match(nowhere.stderr, /Cannot write .*\/no\/file: its folder does not exist\. Nothing was kept\./)

@@ -1,6 +1,7 @@
 /** `breakfall export`: a session as JSON lines, on stdout or in a private file. The console opens them without a daemon. */
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { closeSync, fchmodSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { DaemonClient } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
@@ -59,14 +60,13 @@ async function* toItsEnd(bundle: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
   }
 }
 
-/** Written under another name first: a truncated file would look complete. */
+/** Written under another name first: a truncated file would look complete. A name that nobody can have put a link at. */
 async function writePrivately(file: string, bundle: AsyncIterable<Uint8Array>): Promise<number> {
-  const part = `${file}.part`
+  const part = `${file}.${randomBytes(6).toString('hex')}.part`
   try {
     let written = 0
-    const fd = openSync(part, 'w', 0o600)
+    const fd = openSync(part, 'wx', 0o600)
     try {
-      fchmodSync(fd, 0o600) // the file may have existed with another mode
       for await (const bytes of bundle) {
         for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at)
         written += bytes.length
