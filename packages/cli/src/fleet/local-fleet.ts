@@ -93,8 +93,9 @@ export class LocalFleet implements AsyncDisposable {
       url.hostname = '127.0.0.1'
       url.port = String(toStore.port)
       const args = ['up', '--json', '--quiet', '--until-input-ends', '--port', '0', '--state-dir', stateDir]
-      args.push('--store', url.href, '--name', `daemon ${nr}`, '--lease-ms', String(LEASE_MS))
-      const member = new Member(`daemon ${nr}`, () => [...args, '--fleet-key-file', keyFile, ...loose], env)
+      args.push('--name', `daemon ${nr}`, '--lease-ms', String(LEASE_MS))
+      const withStore = { ...env, BREAKFALL_DAEMON_STORE: url.href } // other users can read arguments, and it has a password
+      const member = new Member(`daemon ${nr}`, () => [...args, '--fleet-key-file', keyFile, ...loose], withStore)
       started.defer(() => member.stop())
       daemons.push({ member, toStore, isCut: false })
     }

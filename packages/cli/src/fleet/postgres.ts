@@ -3,11 +3,13 @@
  * system's. The test kit has its own starter, because it must not depend on what it tests.
  *
  * I1  It ends with us, even if we are killed: a shell between us waits for the end of its input.
- * I2  As root it runs as `nobody`: PostgreSQL refuses to run as root.
+ * I2  Every user of the machine can connect to it, and its superuser can run programs: it asks for a password.
+ * I3  As root it runs as `nobody`: PostgreSQL refuses to run as root.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { arch, platform } from 'node:os'
@@ -30,17 +32,33 @@ const run = promisify(execFile)
 export async function startPostgres(folder: string): Promise<LocalPostgres> {
   const found = installed()
   if (found === undefined) throw missing()
-  const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {} // I2
+  const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {} // I3
   mkdirSync(folder, { recursive: true })
   if ('uid' in user) chownSync(folder, NOBODY, NOBODY)
   const bin = await reachable(found, folder, user)
   const env = { ...process.env, LC_ALL: 'C' }
   const data = join(folder, 'data')
+  const password = randomBytes(24).toString('base64url') // I2
+  const passwordFile = join(folder, 'password')
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600, flag: 'wx' })
+  if ('uid' in user) chownSync(passwordFile, NOBODY, NOBODY)
   await run(
     join(bin, 'initdb'),
-    ['-D', data, '-U', 'postgres', '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C', '--no-instructions'],
+    [
+      '-D',
+      data,
+      '-U',
+      'postgres',
+      '--auth=scram-sha-256',
+      `--pwfile=${passwordFile}`,
+      '--no-sync',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--no-instructions',
+    ],
     { ...user, env, cwd: folder },
   )
+  rmSync(passwordFile)
   const port = await freePort()
   const settings = ['max_connections=100', 'shared_buffers=32MB', `unix_socket_directories=${folder}`]
   const server = [
@@ -75,7 +93,7 @@ export async function startPostgres(folder: string): Promise<LocalPostgres> {
   }
   await start()
   return {
-    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
     port,
     isRunning,
     restart: async () => {
