@@ -7,11 +7,13 @@
  *   --plan FILE     a plan, as a failing seed left it
  *   --trace         the last steps before a rule broke, and the session's journal
  *   --no-shrink     does not shrink a failing plan
+ *   --report        ends with one line of JSON, for `--night`
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { REAL } from './host/time.ts'
+import type { Report } from './night.ts'
 import { type Plan, planIn, planOf } from './plan.ts'
 import { shrink } from './shrink.ts'
 import { type Outcome, runUniverse, type UniverseOptions } from './universe.ts'
@@ -30,6 +32,7 @@ const { values: given } = parseArgs({
     journal: { type: 'boolean', default: false },
     shrink: { type: 'boolean', default: true },
     hashes: { type: 'boolean', default: false },
+    report: { type: 'boolean', default: false },
     'failures-max': { type: 'string', default: '1' },
   },
   allowNegative: true,
@@ -41,6 +44,7 @@ const secondsNow = (): number => Number(REAL.hrtime()) / 1e9
 
 const total = { universes: 0, turns: 0, faults: 0, steps: 0, failures: 0 }
 const reached = new Map<string, number>()
+const failures: { readonly seed: string; readonly message: string }[] = []
 const from = secondsNow()
 
 for (const plan of plans()) {
@@ -52,6 +56,7 @@ for (const plan of plans()) {
   for (const [what, count] of outcome.reached) reached.set(what, (reached.get(what) ?? 0) + count)
   if (given.hashes) print(`${outcome.seed} ${outcome.hash} ${outcome.steps}`)
   if (outcome.broken === undefined) continue
+  failures.push({ seed: outcome.seed, message: outcome.broken.message })
   await report(plan, outcome, trace)
   total.failures += 1
   if (total.failures >= Number(given['failures-max'])) break
@@ -69,9 +74,18 @@ if (given.count !== undefined || given.faults !== undefined)
       .map(([what, count]) => `${what} ${count}`)
       .join(' · '),
   )
+if (given.report) print(JSON.stringify(reportOfAll()))
 process.exitCode = total.failures > 0 ? 1 : 0
 
 // ---- details ----
+
+function reportOfAll(): Report {
+  const { universes, turns, faults, steps } = total
+  const { user, system } = process.cpuUsage()
+  const rssMb = Math.round(process.resourceUsage().maxRSS / 1_024)
+  const cpuSeconds = (user + system) / 1e6
+  return { universes, turns, faults, steps, cpuSeconds, rssMb, reached: Object.fromEntries(reached), failures }
+}
 
 function* plans(): Generator<Plan> {
   if (given.plan !== undefined) return yield planIn(readFileSync(given.plan, 'utf8'))
@@ -79,7 +93,9 @@ function* plans(): Generator<Plan> {
   if (given.seconds !== undefined || given.faults !== undefined) {
     const until = from + Number(given.seconds ?? Number.POSITIVE_INFINITY)
     const faultsMax = Number(given.faults ?? Number.POSITIVE_INFINITY)
-    for (let nr = 0; secondsNow() < until && total.faults < faultsMax; nr += 1) yield planOf(String(first + nr))
+    const countMax = Number(given.count ?? Number.POSITIVE_INFINITY)
+    for (let nr = 0; nr < countMax && secondsNow() < until && total.faults < faultsMax; nr += 1)
+      yield planOf(String(first + nr))
     return
   }
   for (let nr = 0; nr < Number(given.count ?? 1); nr += 1) yield planOf(String(first + nr))

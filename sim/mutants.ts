@@ -24,7 +24,8 @@ const FOLDER = import.meta.dirname
 const { values: given } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
-    seconds: { type: 'string', default: '60' },
+    seconds: { type: 'string', default: '300' },
+    count: { type: 'string', default: '2000' },
     seed: { type: 'string', default: '1' },
   },
 })
@@ -33,7 +34,18 @@ const mutants = (JSON.parse(readFileSync(join(FOLDER, 'mutants.json'), 'utf8')) 
   ({ what }) => what.includes(given.only),
 )
 let failures = 0
-for (const mutant of mutants) {
+const left = mutants[Symbol.iterator]()
+await Promise.all([tryAll(), tryAll()])
+process.exitCode = failures > 0 ? 1 : 0
+
+// ---- details ----
+
+/** Each worker takes the next mutant. */
+async function tryAll(): Promise<void> {
+  for (const mutant of left) await tryOne(mutant)
+}
+
+async function tryOne(mutant: Mutant): Promise<void> {
   const { code, output } = await tried(mutant)
   const rule = /^seed \d+, step \d+: ([^:]*):/m.exec(output)?.[1]
   const after = /^(\d+) universes/m.exec(output)?.[1] ?? '?'
@@ -49,9 +61,6 @@ for (const mutant of mutants) {
   )
   if (rule === undefined && code !== 0) process.stdout.write(`${output.slice(0, 2_000)}\n`)
 }
-process.exitCode = failures > 0 ? 1 : 0
-
-// ---- details ----
 
 async function tried({
   file,
@@ -64,6 +73,8 @@ async function tried({
     given.seed,
     '--seconds',
     given.seconds,
+    '--count',
+    given.count,
     '--no-shrink',
     ...(quirk === undefined ? [] : ['--quirk', quirk]),
   ]
