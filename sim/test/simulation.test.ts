@@ -16,7 +16,7 @@ const SECONDS = process.env['BREAKFALL_SIM_SECONDS'] ?? '20'
 test('the simulated stores pass the suite that every store must pass', LIMIT, async () => {
   const { code, output } = await run('conformance/store.ts')
   assert.equal(code, 0, output)
-  assert.match(output, /pass 54\b/)
+  assert.match(output, /pass [5-9]\d\b/) // a suite that was not found would pass, too
 })
 
 test('the simulated runner passes the suite that the real one passes', LIMIT, async () => {
