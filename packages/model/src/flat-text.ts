@@ -20,7 +20,12 @@ export class FlatText {
   add(text: string): void {
     this.#length += text.length
     this.#open += text
-    if (this.#open.length < FLAT_CHARS_MIN) return
+    if (this.#open.length >= FLAT_CHARS_MIN) this.close()
+  }
+
+  /** Makes what is open one piece, too, for texts that wait. */
+  close(): void {
+    if (this.#open === '') return
     this.#flat.push(flattened(this.#open))
     this.#open = ''
   }

@@ -26,7 +26,7 @@ type HoldOptions = Pick<ResolvedRelayOptions, 'hold' | 'holdMs' | 'holdBytesMax'
 
 /**
  * `waiting`: no content went out yet. `flowing`: what came last went out. `holding-item`: until that item is complete.
- * `holding-tools` and `holding-answer`: until the answer is. `through`: it is, or it is too long to be held.
+ * `holding-tools` and `holding-answer`: until the answer is. `through`: it is, or it is too long to be held, and what is goes out first.
  */
 type State = 'waiting' | 'flowing' | 'holding-item' | 'holding-tools' | 'holding-answer' | 'through'
 
@@ -69,7 +69,7 @@ const MOVES: Readonly<Record<State, Readonly<Record<FrameKind, Move>>>> = {
   },
   'holding-tools': HOLD_ALL, // I2
   'holding-answer': HOLD_ALL, // I2
-  through: everyKind('send'),
+  through: everyKind('follow'),
 }
 
 export class ClientStream {
@@ -89,6 +89,8 @@ export class ClientStream {
   #isForgotten = false
   #state: State = 'waiting'
   readonly #held = new HeldFrames()
+  /** How much of what is held past the limit goes out next. */
+  #owed = 0
   /** Bytes that the budget of the process knows about. */
   #charged = 0
   #holdTimer: NodeJS.Timeout | undefined
@@ -158,12 +160,12 @@ export class ClientStream {
   take(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     if (kind === 'content' && this.#isAdaptive && this.#state === 'holding-answer') this.#holdForAWhile()
     if (this.#mustHold(kind)) {
+      const before = this.#held.length
       const isKept = (frame.source?.events ?? 1) > 1 || this.shape.opensStream?.(json) === true
       this.#held.add(kind, frame, isKept ? json : undefined, fresh, texts)
       this.#charge()
-      if (this.#held.bytes <= this.#options.holdBytesMax) return
-      this.#state = 'through' // I3: past the limit it goes out as it comes
-      this.#sendHeld()
+      if (this.#held.length > this.#options.holdBytesMax) this.#goThrough()
+      if (this.#state === 'through') this.#sendOldest(2 * (this.#held.length - before))
       return
     }
     this.#sendHeld()
@@ -264,6 +266,23 @@ export class ClientStream {
     for (const run of this.#held.takeAll()) this.#sendRun(run)
   }
 
+  /** I3 */
+  #goThrough(): void {
+    this.#stopHolding()
+    this.#state = 'through'
+  }
+
+  /** Past the limit, two bytes go out for each that comes: all at once would take the event loop long, and the memory twice. */
+  #sendOldest(length: number): void {
+    this.#owed += length
+    for (let run = this.#held.first; run !== undefined && run.length <= this.#owed; run = this.#held.first) {
+      this.#owed -= run.length
+      this.#held.takeFirst()
+      this.#sendRun(run)
+    }
+    if (this.#held.isEmpty) this.#owed = 0
+  }
+
   #sendRun(run: HeldRun): void {
     const { kind, fresh } = run
     let { texts } = run
@@ -278,7 +297,7 @@ export class ClientStream {
     for (const run of this.#held.takeAll()) {
       if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
       if (run.texts.length > 0 || IS_CONTENT.has(run.kind)) this.contentSent = true
-      for (const piece of run.pieces()) this.#out.addPiece(piece)
+      this.#out.addPiece(run.piece())
     }
   }
 

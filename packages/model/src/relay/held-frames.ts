@@ -18,24 +18,33 @@ export type HeldRun = {
   readonly json: JsonObject | undefined
   readonly fresh: Fresh
   readonly texts: readonly Segment[]
+  /** On the wire. */
+  readonly length: number
   frames(): readonly SseFrame[]
   /** As they came. */
-  pieces(): readonly (string | Buffer)[]
+  piece(): string | Buffer
 }
 
-/** Objects of an entry, and what the parts of its text cost. */
+/** Objects of an entry. */
 const ENTRY_BYTES = 300
-/** Longer pieces are fewer, and leave V8's heap. */
-const PIECE_CHARS = 16_384
+/** A longer run is another one: it goes out in one go. Longer ones are also fewer, and leave V8's heap. */
+const RUN_CHARS = 16_384
 
 export class HeldFrames {
   #runs: Run[] = []
+  #length = 0
   #bytes = 0
 
   get isEmpty(): boolean {
     return this.#runs.length === 0
   }
 
+  /** Of the held part of the answer, on the wire. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** What it costs to hold it. */
   get bytes(): number {
     return this.#bytes
   }
@@ -47,30 +56,36 @@ export class HeldFrames {
   /** `json` only if it cannot be had from the frame. */
   add(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     let run = this.#runs.at(-1)
-    if (run === undefined || run.kind !== kind || run.isSingle || json !== undefined || fresh !== undefined) {
+    if (run === undefined || run.kind !== kind || run.isClosed || json !== undefined || fresh !== undefined) {
+      run?.close()
       run = new Run(kind, json, fresh, frame.source?.events)
       this.#runs.push(run)
       this.#bytes += ENTRY_BYTES
     }
+    const { length } = run
     this.#bytes += run.add(frame, texts)
+    this.#length += run.length - length
   }
 
   /** Moves them out of here. */
   takeAll(): readonly HeldRun[] {
     const runs = this.#runs
     this.#runs = []
-    this.#bytes = 0
+    this.#length = this.#bytes = 0
     return runs
   }
 
   takeFirst(): void {
-    this.#runs.shift()
+    const run = this.#runs.shift()
+    this.#length -= run?.length ?? 0
+    this.#bytes -= run === undefined ? 0 : run.bytes + ENTRY_BYTES
   }
 
   /** Puts back what was taken and still has to wait. */
   keep(run: HeldRun): void {
     if (!(run instanceof Run)) return
     this.#runs.push(run)
+    this.#length += run.length
     this.#bytes += run.bytes + ENTRY_BYTES
   }
 }
@@ -81,19 +96,25 @@ class Run implements HeldRun {
   readonly kind: FrameKind
   readonly json: JsonObject | undefined
   readonly fresh: Fresh
-  readonly isSingle: boolean
   bytes = 0
+  length = 0
   readonly #events: number
-  readonly #pieces: Buffer[] = []
+  readonly #isSingle: boolean
   #open = ''
+  #piece: Buffer | undefined
   #texts: { readonly kind: SegmentKind; readonly text: FlatText }[] = []
 
   constructor(kind: FrameKind, json: JsonObject | undefined, fresh: Fresh, events = 1) {
     this.kind = kind
     this.json = json
     this.fresh = fresh
-    this.isSingle = json !== undefined || fresh !== undefined
+    this.#isSingle = json !== undefined || fresh !== undefined
     this.#events = events
+  }
+
+  /** Nothing more fits into it. */
+  get isClosed(): boolean {
+    return this.#isSingle || this.#piece !== undefined
   }
 
   /** Returns what it costs. */
@@ -102,14 +123,15 @@ class Run implements HeldRun {
     const before = this.bytes
     const text = source === undefined ? plainFrame(frame) : source.read.text.slice(source.from, source.to)
     this.bytes += text.length
+    this.length += text.length
     this.#open += text
-    if (this.#open.length >= PIECE_CHARS) this.#close()
     for (const segment of texts) {
       this.bytes += segment.text.length
       const last = this.#texts.at(-1)
       if (last?.kind === segment.kind) last.text.add(segment.text)
       else this.#texts.push({ kind: segment.kind, text: new FlatText(segment.text) })
     }
+    if (this.#open.length >= RUN_CHARS) this.close()
     return this.bytes - before
   }
 
@@ -120,22 +142,26 @@ class Run implements HeldRun {
   frames(): readonly SseFrame[] {
     const frames: SseFrame[] = []
     const decoder = new SseDecoder({ onEvent: (frame) => frames.push(frame) })
-    const text = this.pieces().join('')
+    const text = this.piece().toString()
     decoder.push(text)
     const [first] = frames
     // Several events that were taken as one go out as one.
-    if (!this.isSingle || first === undefined || this.#events === 1) return frames
+    if (!this.#isSingle || first === undefined || this.#events === 1) return frames
     return [{ ...first, source: { read: { text, bytes: undefined }, from: 0, to: text.length, events: this.#events } }]
   }
 
-  pieces(): readonly (string | Buffer)[] {
-    return this.#open === '' ? this.#pieces : [...this.#pieces, this.#open]
+  piece(): string | Buffer {
+    return this.#piece ?? this.#open
   }
 
-  #close(): void {
+  /** What stays of it are its bytes: pieces of a text keep all of what was read alive. */
+  close(): void {
+    if (this.#piece !== undefined) return
     const piece = Buffer.from(this.#open)
-    this.bytes += piece.length - this.#open.length
-    this.#pieces.push(piece)
+    this.bytes += piece.length - this.length
+    this.length = piece.length
+    this.#piece = piece
     this.#open = ''
+    for (const { text } of this.#texts) text.close()
   }
 }
