@@ -130,8 +130,8 @@ export class DaemonClient {
     stream: 'stdout' | 'stderr',
   ): Promise<ReadableStream<Uint8Array> & { readonly from: number }> {
     const response = await sessions.execOutput(this.#core, sessionId, execId, stream)
-    const [, from = 0] = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '') ?? []
-    return Object.assign(bytes(response), { from: Number(from) })
+    const range = response.headers.get('content-range') ?? 'bytes 0'
+    return Object.assign(bytes(response), { from: Number.parseInt(range.slice('bytes '.length), 10) })
   }
 
   /** The session as NDJSON: a `bundle` line, then its events. `redact: 'text'` leaves out prompts, answers and output. */

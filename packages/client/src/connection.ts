@@ -38,10 +38,9 @@ export async function* streamItems(response: Response, options: ConnectionOption
   try {
     for (;;) {
       const { done, value } = await unlessSilent(reader.read(), options)
-      if (done) decoder.end()
-      else decoder.push(value)
-      yield* ready.splice(0)
       if (done) return
+      decoder.push(value)
+      yield* ready.splice(0)
     }
   } catch (thrown) {
     throw brokenStream(thrown, options.address, options.signal)

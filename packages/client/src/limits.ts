@@ -1,8 +1,17 @@
 /** When a client gives up. */
-import { POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults/caller'
+import type { RetryPolicy } from '@breakfall/faults/caller'
 
-/** About a minute of attempts: enough for a service manager to restart the daemon. */
-export const RECONNECT_POLICY: RetryPolicy = { ...POLICY_DEFAULTS, attemptsMax: 12, backoffMs: 250 }
+/** About a minute of attempts: enough for a service manager to restart the daemon. A client parks nothing and compacts nothing. */
+export const RECONNECT_POLICY: RetryPolicy = {
+  attemptsMax: 12,
+  backoffMs: 250,
+  patienceMs: 120_000,
+  failuresMax: 60,
+  waitMsMax: 30 * 60_000,
+  park: 'auto',
+  parkMsMax: 0,
+  compactionsMax: 0,
+}
 
 /** An event stream has lost nothing while its daemon is away, so it keeps looking for it. */
 export const FOREVER: RetryPolicy = {

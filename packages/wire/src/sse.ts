@@ -41,8 +41,8 @@ export class SseDecoder {
   readonly #parser: EventSourceParser
   readonly #text = new TextDecoder()
   #tail = ''
-  /** A carriage return ended the body. If the body goes on with a line feed, both are one line end. */
-  #endedWithCr = false
+  /** `end` has ended a line. If the body goes on with a line feed, that belongs to it. */
+  #isLineEnded = false
   #overflow: ReportedFault | undefined
 
   constructor(options: SseDecoderOptions) {
@@ -70,10 +70,10 @@ export class SseDecoder {
   /** Throws a `payload_too_large` fault if one event exceeds the limit. */
   push(bytes: Uint8Array | string): void {
     this.#throwOverflow()
-    const all = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
-    if (all === '') return
-    const text = this.#endedWithCr && all.startsWith('\n') ? all.slice(1) : all
-    this.#endedWithCr = false
+    let text = typeof bytes === 'string' ? bytes : this.#text.decode(bytes, { stream: true })
+    if (text === '') return
+    if (this.#isLineEnded && text.startsWith('\n')) text = text.slice(1)
+    this.#isLineEnded = false
     const tail = this.#tail
     this.#tail = text.length >= TAIL_CHARS ? text.slice(-TAIL_CHARS) : (tail + text).slice(-TAIL_CHARS)
     if (text.includes('\r')) return this.#parse(text)
@@ -89,9 +89,8 @@ export class SseDecoder {
    */
   end(): void {
     if (!this.#tail.endsWith('\r')) return
-    this.#endedWithCr = true
-    this.#tail += '\n'
-    this.#parse('\n')
+    this.push('\n')
+    this.#isLineEnded = true
   }
 
   #parse(text: string): void {
