@@ -46,6 +46,9 @@ export function valuesIn(json: string): number {
   return values
 }
 
+/** What JSON takes once it is parsed, besides its characters. A few megabytes can hold millions of values, which take gigabytes. */
+export const parsedBytes = (json: string): number => valuesIn(json) * ENTRY_BYTES
+
 const PIECE_BYTES = 64 * 1024 // a socket rarely brings more
 const KEY_BYTES_MAX = 256 // longer than any wanted name, even if all of it is escaped
 

@@ -84,6 +84,7 @@ export type Attempt = {
 export const ATTEMPT_LIMITS = {
   afterFinishMs: 1_000, // for usage and the end marker; some servers keep the socket open and send neither
   drainMs: 500, // for the rest of a finished body; then its connection can be reused
+  eventLinesMax: 65_536, // few servers send more than one; joining millions takes a gigabyte
   refusalBytesMax: 1024 * 1024,
   refusalMs: 10_000, // if the body of a refusal takes longer, the status alone has to do
   reattachesMax: 20, // each has to bring something new

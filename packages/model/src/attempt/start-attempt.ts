@@ -24,6 +24,7 @@ import {
   type Refusal,
 } from './attempt.ts'
 import { bodyKind, checkEncoding, contentType, isCompressed } from './body-kind.ts'
+import { EventLines } from './event-lines.ts'
 import { dispatcherFor, noteCompressing } from './connections.ts'
 import { payloadOf } from './payload.ts'
 import { continueAnswer, forget } from './replay.ts'
@@ -53,6 +54,7 @@ type State =
       readonly at: 'reading-events'
       readonly controller: Controller
       readonly events: SseDecoder
+      readonly lines: EventLines
       read: ReadState
       progressSeen: number
     }
@@ -175,7 +177,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     this.#bytes += chunk.length
     this.#watch.byte()
     this.#reader.onBytes?.()
-    if (state.at === 'reading-events') this.#readEvents(state, () => state.events.push(chunk))
+    if (state.at === 'reading-events') this.#readEvents(state, () => pushEvents(state, chunk))
     else this.#collect(state, chunk)
   }
 
@@ -256,7 +258,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
           onRun: (read, from) => this.#reader.frames?.(read, from) ?? from,
           onComment: (text) => this.#reader.comment?.(text),
         })
-        return { at: 'reading-events', controller, events, read: 'more', progressSeen: 0 }
+        return { at: 'reading-events', controller, events, lines: new EventLines(), read: 'more', progressSeen: 0 }
       }
     }
   }
@@ -398,6 +400,13 @@ const STALLED: Readonly<Record<StallClock, string>> = {
   headers: 'no headers came',
   liveness: 'no bytes came',
   progress: 'the connection is alive, but the model said nothing',
+}
+
+function pushEvents({ events, lines }: Extract<State, { at: 'reading-events' }>, chunk: Buffer): void {
+  lines.add(chunk)
+  const { eventLinesMax } = ATTEMPT_LIMITS
+  if (lines.count > eventLinesMax) throw tooLong(`one event of its answer has more than ${eventLinesMax} lines`)
+  events.push(chunk)
 }
 
 /** A server that sends too much has failed; the client's own request was not too large. */

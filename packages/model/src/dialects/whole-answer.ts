@@ -2,20 +2,17 @@
 import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
-import { valuesIn } from '../json-fields.ts'
-import { ENTRY_BYTES, type MemoryShare, taking, unboundedShare } from '../memory-budget.ts'
+import { parsedBytes } from '../json-fields.ts'
+import { type MemoryShare, taking, unboundedShare } from '../memory-budget.ts'
 import { objectArguments } from './read-answer.ts'
 
-/**
- * Refuses what there is no room to parse: a few megabytes of JSON can hold millions of values, which take gigabytes. The room is free again
- * afterwards, for the next answer.
- */
+/** Refuses what there is no room to parse. The room is free again afterwards, for the next answer. */
 export function wholeJson(body: Buffer, contentType: string, memory: MemoryShare = unboundedShare()): JsonObject {
   const room = memory.part()
   try {
     taking(room)(2 * body.length) // joined, and as text
     const text = body.toString('utf8')
-    taking(room)(valuesIn(text) * ENTRY_BYTES)
+    taking(room)(parsedBytes(text))
     const json = parsed(text, contentType)
     if (!isObject(json)) throw notAnAnswer(text, contentType, undefined)
     return json

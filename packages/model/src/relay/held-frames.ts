@@ -9,6 +9,7 @@ import { type Fresh, plainFrame } from '../dialects/dialect.ts'
 import type { FrameKind } from '../dialects/read-answer.ts'
 import { FlatText } from '../flat-text.ts'
 import type { JsonObject } from '../json.ts'
+import { parsedBytes } from '../json-fields.ts'
 import type { Segment, SegmentKind } from '../machine/known-text.ts'
 
 /** Frames of one kind, one after the other. */
@@ -123,6 +124,7 @@ class Run implements HeldRun {
     const before = this.bytes
     const text = source === undefined ? plainFrame(frame) : source.read.text.slice(source.from, source.to)
     this.bytes += text.length
+    if (this.json !== undefined && this.#events === 1) this.bytes += parsedBytes(frame.data) // several are one small template
     this.length += text.length
     this.#open += text
     for (const segment of texts) {

@@ -29,8 +29,9 @@ import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts
 import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
-import type { MemoryShare } from '../memory-budget.ts'
+import { type MemoryShare, taking } from '../memory-budget.ts'
 import { objectOr } from '../json.ts'
+import { parsedBytes } from '../json-fields.ts'
 
 export type RelayAttemptOptions = {
   readonly trace: AttemptTrace
@@ -47,6 +48,8 @@ export type RelayAttemptOptions = {
 }
 
 const NO_TEXTS: readonly Segment[] = []
+/** A frame up to this size is parsed without asking for room: nearly all are much smaller. */
+const UNCOUNTED_CHARS = 64 * 1024
 
 export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHandler {
   /** The answer did not start with what the client holds. */
@@ -76,8 +79,10 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   /** The client holds a part of the answer from an earlier attempt. */
   readonly #isHealing: boolean
 
-  /** Of an answer that comes in one piece. */
+  /** Of an answer that comes in one piece, and of the large frame that the decoder has. */
   readonly memory: MemoryShare
+  /** What that frame takes, parsed. */
+  #parsed = 0
 
   constructor(options: RelayAttemptOptions) {
     this.#with = options
@@ -192,6 +197,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   frame(frame: SseFrame): ReadState {
+    if (this.#parsed > 0 || frame.data.length > UNCOUNTED_CHARS) this.#makeRoom(frame)
     this.#begin()
     try {
       this.#decoder.frame(frame)
@@ -266,6 +272,15 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   // ---- details ----
+
+  /** The decoder keeps what it parsed last, so its room is free again when the next frame comes. */
+  #makeRoom({ data }: SseFrame): void {
+    this.memory.give(this.#parsed)
+    this.#parsed = 0
+    const bytes = data.length > UNCOUNTED_CHARS ? parsedBytes(data) : 0
+    taking(this.memory)(bytes)
+    this.#parsed = bytes
+  }
 
   #begin(): void {
     this.#kind = 'lifecycle'
