@@ -89,8 +89,6 @@ export class ClientStream {
   #isForgotten = false
   #state: State = 'waiting'
   readonly #held = new HeldFrames()
-  /** How much of what is held past the limit goes out next. */
-  #owed = 0
   /** Bytes that the budget of the process knows about. */
   #charged = 0
   #holdTimer: NodeJS.Timeout | undefined
@@ -159,13 +157,12 @@ export class ClientStream {
 
   take(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     if (kind === 'content' && this.#isAdaptive && this.#state === 'holding-answer') this.#holdForAWhile()
-    if (this.#mustHold(kind)) {
-      const before = this.#held.length
+    const mustHold = this.#mustHold(kind)
+    if (mustHold || this.hasBacklog) {
       const isKept = (frame.source?.events ?? 1) > 1 || this.shape.opensStream?.(json) === true
       this.#held.add(kind, frame, isKept ? json : undefined, fresh, texts)
       this.#charge()
       if (this.#held.length > this.#options.holdBytesMax) this.#goThrough()
-      if (this.#state === 'through') this.#sendOldest(2 * (this.#held.length - before))
       return
     }
     this.#sendHeld()
@@ -182,6 +179,21 @@ export class ClientStream {
 
   comment(text: string): void {
     if (this.#headSent) this.#write(`: ${text}\n\n`)
+  }
+
+  /** An answer went past the limit, and some of it still has to go out before anything else does. */
+  get hasBacklog(): boolean {
+    return this.#state === 'through' && !this.#held.isEmpty
+  }
+
+  /** Part of the backlog: all at once would take the event loop long, and the memory twice. */
+  sendBacklog(): void {
+    let length = 0
+    for (let run = this.#held.first; run !== undefined && length < BACKLOG_BYTES; run = this.#held.first) {
+      length += run.length
+      this.#held.takeFirst()
+      this.#sendRun(run)
+    }
   }
 
   /** False if the client is behind. */
@@ -270,17 +282,6 @@ export class ClientStream {
   #goThrough(): void {
     this.#stopHolding()
     this.#state = 'through'
-  }
-
-  /** Past the limit, two bytes go out for each that comes: all at once would take the event loop long, and the memory twice. */
-  #sendOldest(length: number): void {
-    this.#owed += length
-    for (let run = this.#held.first; run !== undefined && run.length <= this.#owed; run = this.#held.first) {
-      this.#owed -= run.length
-      this.#held.takeFirst()
-      this.#sendRun(run)
-    }
-    if (this.#held.isEmpty) this.#owed = 0
   }
 
   #sendRun(run: HeldRun): void {
@@ -373,6 +374,9 @@ export class ClientStream {
 
 /** What a client holds once it went out, and another attempt has to fit to. */
 const IS_CONTENT: ReadonlySet<FrameKind> = new Set<FrameKind>(['content', 'tool', 'item', 'item-end'])
+
+/** Of a backlog, in one turn of the event loop. */
+const BACKLOG_BYTES = 48 * 1024
 
 /** The budget is asked once for so many. */
 const CHARGED_BYTES_MIN = 65_536

@@ -238,9 +238,19 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const { client, options } = this.#with
     if (this.progress !== this.#flushed) options.chat.chunk()
     this.#flushed = this.progress
-    if (client.flush()) return
+    if (client.flush() && !client.hasBacklog) return
     this.#running?.pause()
-    void client.drained().then(() => this.#running?.resume())
+    void this.#caughtUp().then(() => this.#running?.resume())
+  }
+
+  /** The client has taken what there is for it. Other streams have their turn in between. */
+  async #caughtUp(): Promise<void> {
+    const { client } = this.#with
+    for (await client.drained(); client.hasBacklog; await client.drained()) {
+      client.sendBacklog()
+      client.flush()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
   }
 
   /** The server answered in one piece although a stream was asked for: relays the frames it should have sent. */
