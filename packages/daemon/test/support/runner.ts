@@ -73,7 +73,7 @@ export async function runnerProcess(
   const flags = ['--state-dir', folder, '--port', String(port), '--token-file', tokenFile, '--json']
   const program = nodeProgram(PROGRAM, [...flags, '--allow-isolation', 'process'], { stderr: 'inherit' })
   const kill = async (): Promise<void> => void (await program.kill())
-  atEnd(t, kill)
+  atEnd(t, () => program.stop()) // killed, it leaves helpers that still write into its folder for a moment
   const { url, runnerId } = await program.listening()
   return { url, runnerId, kill }
 }
