@@ -93,7 +93,10 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   const isNumbered =
     made.api !== 'openai-responses' || matches.every(({ frames: [first] }) => first?.data.includes('"sequence_number"'))
   const isStreamed =
-    matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true && isNumbered
+    matches.every(({ sending }) => sending.whole === undefined) &&
+    made.body['background'] !== true &&
+    isNumbered &&
+    !matches.some(({ frames: all }) => repeatsLifecycle(all))
   if (isStreamed && (sent.length === 1 || isHeld)) {
     const changes = matches.map((match) => changedFrame(frames, match.frames))
     if (changes.every((change) => change !== undefined)) return wrong('changed frame', changes.at(-1) ?? '') // I3
@@ -108,6 +111,14 @@ export const framesOf = (made: Case, { body }: Reply): readonly Frame[] | undefi
 export const shown = ({ pieces, finish, usage }: Said): string => JSON.stringify({ pieces, finish, usage })
 
 // ---- details ----
+
+/** A lifecycle event of Responses that comes twice goes out once, and what follows gets other numbers. */
+function repeatsLifecycle(frames: readonly { readonly data: string }[]): boolean {
+  const types = frames.flatMap(
+    ({ data }) => /^\{"type":"(response\.(?:created|queued|in_progress))"/.exec(data)?.[1] ?? [],
+  )
+  return new Set(types).size < types.length
+}
 
 function differenceOf(got: Said, truth: Said, all: readonly Said[], api: RelayApiName): Wrong | undefined {
   const mine = got.pieces.filter((piece) => !isForeign(piece, truth, all))

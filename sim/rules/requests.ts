@@ -85,13 +85,19 @@ export class Requests {
       account.awaySince = free === true ? (account.awaySince ?? Date.parse(at)) : null
     }
     const awayMs = Date.parse(at) - (account.awaySince ?? Date.parse(at))
-    if (awayMs > POLICY.patienceMs + POLICY.headersMs)
+    if (awayMs > POLICY.patienceMs + POLICY.headersMs && !this.#isClockOff)
       this.#facts.broken('U10 patience is spent once', `${turnId}: ${awayMs} ms`)
     if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
       this.#facts.broken(
         'U10 attempts and waits stay within the policy',
         `${turnId}: ${account.failures} failures, ${account.waitedMs} ms`,
       )
+  }
+
+  /** Without a shared store, times in the journal are those of the daemon's own clock. */
+  get #isClockOff(): boolean {
+    const { isShared, faults } = this.#facts.parts.plan
+    return !isShared && faults.some(({ kind }) => kind === 'skew')
   }
 
   #sent(exchange: Exchange): void {
@@ -105,9 +111,7 @@ export class Requests {
       this.#facts.broken('U10 each request has a reason in the journal', `${turn.id} of ${from.name} at ${sentAt}`)
     account.mayAsk = false
     const { wait } = account
-    const { isShared, faults } = this.#facts.parts.plan
-    const isOff = !isShared && faults.some(({ kind }) => kind === 'skew')
-    if (wait !== null && sentAt < wait.until && (wait.isWritten || wait.by === from.name) && !isOff)
+    if (wait !== null && sentAt < wait.until && (wait.isWritten || wait.by === from.name) && !this.#isClockOff)
       this.#facts.broken(
         'U11 no request sooner than the server asked',
         `${turn.id} at ${sentAt}, not before ${wait.until}`,
