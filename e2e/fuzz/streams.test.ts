@@ -22,7 +22,7 @@ const BUDGET_MS = 20_000
 const OPEN: ReadonlySet<string> = new Set([
   'gemini: signature lost', // a text that another attempt signed at another place
   'anthropic-messages: signature moved', // thoughts that continue after their signature
-  'openai-responses: changed frame', // deltas of an answer that was asked for again, joined differently
+  'openai-responses: changed frame', // deltas joined differently; what is said is equal in those examined
   'anthropic-messages: invented end', // seen twice in 113,000 streams, not understood yet
   'openai-chat: invented end', // once
   'gemini: whole answer refused', // once
