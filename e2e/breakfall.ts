@@ -1,10 +1,11 @@
 /** The `breakfall` command as a user runs it, with a private home folder. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { removeFolder } from '../test/kit/folder.ts'
 import { type Ended, nodeProgram, type Program } from '../test/kit/program.ts'
 import { removeControlGroups } from './control-groups.ts'
 
@@ -150,6 +151,6 @@ export class Place implements AsyncDisposable {
       }
     }
     await removeControlGroups(this.home)
-    rmSync(this.home, { recursive: true, force: true, maxRetries: 5 })
+    removeFolder(this.home)
   }
 }

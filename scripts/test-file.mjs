@@ -35,11 +35,11 @@ function leaveNothing() {
   process.env.BREAKFALL_TEST_TMPDIR = tmpdir() // for what all files of a run share
   process.env.TMPDIR = folder
   process.on('exit', () => {
-    const left = readdirSync(folder)
+    const left = readdirSync(folder, { recursive: true })
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length === 0) return
     process.stderr.write(
-      `The file left ${left.length} entries in its temporary folder: ${left.slice(0, 8).join(', ')}\n`,
+      `The file left ${left.length} entries in its temporary folder: ${left.slice(0, 12).join(', ')}\n`,
     )
     process.exitCode ||= 1
   })

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import pg from 'pg'
 import { inOrder, type Script } from '../../packages/daemon/test/support/scripted-model.ts'
-import { type Cluster, removeCluster, startPair } from '../../test/kit/postgres-cluster.ts'
+import { removeFolder } from '../../test/kit/folder.ts'
+import { type Cluster, startPair } from '../../test/kit/postgres-cluster.ts'
 import type { Database } from '../../test/kit/postgres.ts'
 import { TcpProxy } from '../../test/kit/tcp-proxy.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
@@ -70,7 +71,7 @@ class Pair implements AsyncDisposable {
     await this.replication[Symbol.asyncDispose]()
     await this.primary.stop('immediate')
     await this.standby.stop('immediate')
-    removeCluster(this.#folder)
+    removeFolder(this.#folder)
   }
 }
 

@@ -10,7 +10,8 @@ import { isAppend } from '../../packages/daemon/test/conformance/store-kit.ts'
 import { types } from '../../packages/daemon/test/support/api.ts'
 import { smallDisk } from '../../packages/daemon/test/support/small-disk.ts'
 import { inOrder } from '../../packages/daemon/test/support/scripted-model.ts'
-import { type Cluster, NOBODY, removeCluster, startCluster } from '../../test/kit/postgres-cluster.ts'
+import { removeFolder } from '../../test/kit/folder.ts'
+import { type Cluster, NOBODY, startCluster } from '../../test/kit/postgres-cluster.ts'
 import { Program } from '../../test/kit/program.ts'
 import { closedPort } from '../../test/kit/tcp-server.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
@@ -39,7 +40,7 @@ async function query(sql: string, values: readonly unknown[] = []): Promise<Reco
 
 const close = async (): Promise<void> => {
   await cluster.stop('immediate')
-  removeCluster(folder)
+  removeFolder(folder)
 }
 
 /** The prompt is a name: its command waits for a file with that name. `talk` needs no tool. */

@@ -1,12 +1,13 @@
 /** A real runner process and raw HTTP requests to it. Uses only the wire contract. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { request, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { removeFolder } from '../../test/kit/folder.ts'
 import type { Json } from '../../test/kit/json.ts'
 import { nodeProgram, type Program } from '../../test/kit/program.ts'
 import { SseReader } from '../../test/kit/sse.ts'
@@ -186,7 +187,7 @@ export class WireRunner implements AsyncDisposable {
     await this.end('SIGTERM')
     for (const pid of processesNaming(this.folder)) killIfThere(pid)
     await removeControlGroups(this.folder)
-    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
+    removeFolder(this.folder)
   }
 
   #send(method: string, path: string, ask: Ask): Promise<IncomingMessage> {

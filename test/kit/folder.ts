@@ -1,5 +1,5 @@
 /** Temporary folders that are gone when the test is. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -7,7 +7,14 @@ export type AfterHook = { after(clean: () => unknown): void }
 
 export const newFolder = (name = 'test'): string => mkdtempSync(join(tmpdir(), `breakfall-${name}-`))
 
-export const removeFolder = (folder: string): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+/**
+ * Node stops without an error at an entry that somebody else removed meanwhile, as a runner does that still empties its trash.
+ * So this goes on until the folder is gone.
+ */
+export function removeFolder(folder: string): void {
+  for (let tries = 0; tries < 100 && existsSync(folder); tries += 1)
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+}
 
 /** A new folder that is removed at the end of the test, after everything that was set up later. */
 export function tempFolder(t: AfterHook, name?: string): string {

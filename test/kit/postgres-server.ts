@@ -4,7 +4,8 @@
  */
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { removeCluster, startCluster } from './postgres-cluster.ts'
+import { removeFolder } from './folder.ts'
+import { startCluster } from './postgres-cluster.ts'
 
 const LINGER_MS = 10_000 // until the next test file of the run needs it
 
@@ -29,6 +30,6 @@ leaving = setTimeout(() => void leave(), LINGER_MS)
 async function leave(): Promise<void> {
   server.close()
   await cluster.stop('immediate')
-  removeCluster(folder)
+  removeFolder(folder)
   process.exit(0)
 }

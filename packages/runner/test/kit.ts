@@ -170,7 +170,7 @@ export async function asProgram(
   const [first = process.execPath, ...more] = [...through, process.execPath, main, ...all]
   const program = new Program(first, more, { cwd: '/', stderr: 'inherit', inherits, env, ...as })
   const { child } = program
-  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const exited = new Promise<void>((resolve) => child.once('close', () => resolve())) // with all that writes for it
   const { url, runnerId } = await program.listening()
   const test = new TestRunner({ url, runnerId, stateDir, token: firstToken(join(stateDir, 'token')) })
   const kill = async (signal: NodeJS.Signals): Promise<void> => {

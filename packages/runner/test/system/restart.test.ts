@@ -1,5 +1,5 @@
 /** The runner is killed with -9 at any moment and restarted on the same folder. */
-import { tempFolder, atEnd } from '../../../../test/kit/folder.ts'
+import { atEnd, removeFolder, tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -320,7 +320,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     await first.kill('SIGKILL')
     assert.ok(keepersOf(first.runnerId).length > 0)
     // While the pump still removes its pipes, Node may stop half-way without an error.
-    while (existsSync(join(folder, 'state'))) rmSync(join(folder, 'state'), { recursive: true, maxRetries: 10 })
+    removeFolder(join(folder, 'state'))
     await until(
       () => keepersOf(first.runnerId),
       (found) => found.length === 0,
