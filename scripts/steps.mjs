@@ -1,7 +1,8 @@
 /** The steps of `npm run check` and `npm test`: what each runs, in which order, and one line about each at the end. */
-import { globSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
-import { root, step } from './setup.mjs'
+import { globSync, readdirSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { environment, root, say, step } from './setup.mjs'
 
 /** Tests directly in `packages/x/test` are fast; tests in a `system` folder start processes and put load on them. */
 const UNIT = ['packages/*/test/*.test.ts', 'packages/*/test/regressions/*.test.ts', 'test/*.test.ts']
@@ -52,5 +53,11 @@ function nodeTest(node, patterns) {
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
   const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
   if (wanted.length === 0) return 0
-  return step(node, [...TEST_FLAGS, `--test-concurrency=${LANES}`, ...wanted])
+  const own = `bf-${Math.random().toString(36).slice(2, 5)}` // short: the path of a Unix socket has 107 bytes
+  const env = { ...environment(), BREAKFALL_TEST_PREFIX: own }
+  const code = step(node, [...TEST_FLAGS, `--test-concurrency=${LANES}`, ...wanted], { env })
+  const left = readdirSync(tmpdir()).filter((name) => name.startsWith(own))
+  for (const name of left) rmSync(join(tmpdir(), name), { recursive: true, force: true, maxRetries: 5 })
+  if (left.length > 0) say(`the tests left ${left.length} folders in ${tmpdir()}: ${left.slice(0, 8).join(', ')}`)
+  return left.length > 0 ? 1 : code
 }

@@ -30,7 +30,7 @@ function open() {
 }
 
 function leaveNothing() {
-  const folder = mkdtempSync(join(tmpdir(), 'bf-')) // short: the path of a Unix socket has 107 bytes
+  const folder = mkdtempSync(join(tmpdir(), process.env.BREAKFALL_TEST_PREFIX ?? 'bf-')) // the whole run looks for what is left of it
   chmodSync(folder, 0o1777) // some tests run programs as another user
   process.env.BREAKFALL_TEST_TMPDIR = tmpdir() // for what all files of a run share
   process.env.TMPDIR = folder
