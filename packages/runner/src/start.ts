@@ -1,9 +1,8 @@
 /** Starts a runner on a state folder, and ends it without ending what it started. */
-import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
 import { createService, loadTokens } from '@breakfall/wire/node'
-import { inheritedDescriptors } from '@breakfall/supervisor/platform'
+import { type FileLock, inheritedDescriptors } from '@breakfall/supervisor/platform'
 import { authorize } from './api/access.ts'
 import { runnerRoutes } from './api/handlers.ts'
 import { Boxes } from './box/boxes.ts'
@@ -34,7 +33,7 @@ export type Runner = {
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const stateDir = resolve(options.stateDir)
   makeFolder(stateDir)
-  const lock = await lockFolder(stateDir)
+  const lock = lockFolder(stateDir)
   let pump: Pump | undefined
   try {
     const { machineBootId } = options.clock ?? systemClock()
@@ -47,32 +46,18 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return await serve(options, stateDir, lock, pump)
   } catch (error) {
     await pump?.close()
-    await lock.release()
+    lock.release()
     throw error
   }
 }
 
 // ---- details ----
 
-/** Whether the folder was removed since, also if there is another one in its place. It holds the lock until this runner ends. */
-function removalOf(stateDir: string): () => boolean {
-  const { dev, ino } = statSync(stateDir)
-  return () => {
-    const now = statSync(stateDir, { throwIfNoEntry: false })
-    return now?.dev !== dev || now.ino !== ino
-  }
-}
-
 function problemReporter({ onProblem }: RunnerOptions): (what: string, error: unknown) => void {
   return (what, error) => onProblem?.(`${what}: ${error instanceof Error ? error.message : String(error)}`)
 }
 
-async function serve(
-  options: RunnerOptions,
-  stateDir: string,
-  lock: { release(): Promise<void> },
-  pump: Pump,
-): Promise<Runner> {
+async function serve(options: RunnerOptions, stateDir: string, lock: FileLock, pump: Pump): Promise<Runner> {
   const grants = loadTokens(options.tokenFile)
   const identity = readIdentity(stateDir)
   const metrics = new RunnerMetrics()
@@ -83,7 +68,7 @@ async function serve(
   const closing = new AbortController()
   const idle = new IdleExit(options.idleExitMs ?? null, host.clock, {
     isBusy: () => boxes.isBusy,
-    isGone: removalOf(stateDir),
+    isGone: () => !lock.isThere(), // the folder was removed, or is another one
   })
   const routes = runnerRoutes({
     identity,
@@ -143,7 +128,7 @@ async function serve(
       await joining?.close()
       idle.stop()
       clearInterval(sweeper)
-      withdraw(stateDir)
+      if (lock.isThere()) withdraw(stateDir) // or it is that of another runner
       await service.close({ graceMs: RUNNER_DEFAULTS.shutdownGraceMs })
       for (const box of boxes.all()) {
         for (const exec of box.execs.live.values()) exec.release()
@@ -160,7 +145,7 @@ async function serve(
       host.cgroups.closeAll() // groups with live execs stay, and the next runner finds them
       await host.etc.close()
       await pump.close() // another runner may open the same pipes only after this
-      await lock.release()
+      lock.release()
     })()
     return closed
   }

@@ -6,7 +6,7 @@
  * I2  A process that we may not inspect looks as if it did not exist.
  */
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { endianness, userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -164,6 +164,41 @@ export function inheritedDescriptors(): readonly number[] {
     })
 }
 
+// ---- locks ----
+
+export type FileLock = {
+  /** False once the file was removed or replaced: then another process can have the lock of the new one. */
+  isThere(): boolean
+  release(): void
+}
+
+/**
+ * Locks a file that only its owner can open, and creates it if it is missing. Undefined if another lock on it is held. Node has no
+ * file locks, so an open transaction on an empty SQLite database is one. The kernel releases it when the process ends, however it ends.
+ */
+export function lockFile(file: string): FileLock | undefined {
+  createPrivate(file)
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite') // not imported: most of our programs lock nothing
+  const database = new DatabaseSync(file, { timeout: LOCK_MS })
+  try {
+    database.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE') // it writes nothing, so a full disk does not matter
+  } catch (error) {
+    database.close()
+    if (isBusy(error)) return undefined
+    throw error // no permission, no space, or it is not a database
+  }
+  const { dev, ino } = statSync(file)
+  const isThere = (): boolean => {
+    const now = statSync(file, { throwIfNoEntry: false })
+    return now?.dev === dev && now.ino === ino
+  }
+  HELD.add(database)
+  const release = (): void => {
+    if (HELD.delete(database)) database.close()
+  }
+  return { isThere, release }
+}
+
 // ---- the machine ----
 
 /** Changes when the machine reboots; nothing that ran before can still run then. */
@@ -228,10 +263,26 @@ export const USER_FOLDERS = {
 
 // ---- details ----
 
+const HELD = new Set<object>() // the garbage collector would release a lock that nobody refers to
+const SQLITE_BUSY = 5
+const LOCK_MS = 500 // two that try in the same millisecond refuse each other; then one of them gets it
 const TICK_MS = 10 // Linux reports CPU time in hundredths of a second
 const PAGE_BYTES = 4_096 // larger on some machines: then memory looks as if it moved less
 const LISTEN = '0A'
 const O_CLOEXEC = 0o2_000_000
+
+/** What SQLite reports if somebody else has the lock; its code is in the lowest byte. */
+const isBusy = (error: unknown): boolean =>
+  error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY
+
+/** Never opens a file that is there: the kernel drops a process's locks on a file when it closes any descriptor of it. */
+function createPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'ax', 0o600))
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error
+  }
+}
 
 /** The fields of the process's status line from its state on; their numbers are those of proc(5), less three. */
 function statusOf(pid: number): readonly string[] | undefined {

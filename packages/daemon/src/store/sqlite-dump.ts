@@ -21,7 +21,7 @@ export function openSqliteDump(stateDir: string, { create = false } = {}): DumpS
   const db = openDatabase(file)
   return new SqliteDump(db, () => {
     db.close()
-    owner.close()
+    owner.release()
   })
 }
 

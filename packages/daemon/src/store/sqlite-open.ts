@@ -3,30 +3,26 @@ import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Fault } from '@breakfall/faults'
+import { type FileLock, lockFile } from '@breakfall/supervisor/platform'
 import { FAULTS_TABLE } from './sqlite-faults.ts'
-import { sqliteCode, storeFault } from './store-fault.ts'
+import { storeFault } from './store-fault.ts'
 
 export const SCHEMA_VERSION = 7
 
-/**
- * Node has no file locks, so an open transaction on a separate database serves as one: a second process is refused, and the
- * kernel releases the lock when the owner dies, however it dies.
- */
-export function lockFolder(folder: string): DatabaseSync {
+/** A second daemon is refused. */
+export function lockFolder(folder: string): FileLock {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const owner = openPrivate(join(folder, 'owner.db'))
+  let lock: FileLock | undefined
   try {
-    owner.exec('PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE')
-    return owner
+    lock = lockFile(join(folder, 'owner.db'))
   } catch (cause) {
-    owner.close()
-    if (!isTaken(cause)) throw storeFault(cause) // disk full, no permission, damaged: not a second owner
-    throw new Fault('lease_lost', {
-      boundary: 'journal',
-      error: `Another daemon owns the state folder ${folder}. Stop it first, or use another --state-dir.`,
-      cause,
-    })
+    throw storeFault(cause) // disk full, no permission, damaged: not a second owner
   }
+  if (lock !== undefined) return lock
+  throw new Fault('lease_lost', {
+    boundary: 'journal',
+    error: `Another daemon owns the state folder ${folder}. Stop it first, or use another --state-dir.`,
+  })
 }
 
 export function openDatabase(file: string, options: { readonly pagesMax?: number | undefined } = {}): DatabaseSync {
@@ -78,10 +74,6 @@ function enableShrinking(db: DatabaseSync): void {
     // The disk is too full, or a reader is looking at it. The journal is complete and unchanged.
   }
 }
-
-const SQLITE_BUSY = 5
-
-const isTaken = (error: unknown): boolean => sqliteCode(error) === SQLITE_BUSY
 
 /** 32 MiB between checkpoints: each checkpoint costs two more fdatasyncs, and reading the log back is fast. */
 const CHECKPOINT_PAGES = 8_000

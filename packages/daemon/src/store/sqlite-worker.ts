@@ -59,7 +59,7 @@ function open(): Open {
     close: () => {
       db.close()
       anchor.close()
-      owner.close()
+      owner.release()
     },
   }
 }

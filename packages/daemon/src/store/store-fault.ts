@@ -16,7 +16,7 @@ export function storeFault(error: unknown): Fault {
 }
 
 /** SQLite's primary result code, if that is where the error came from. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
   return typeof code === 'number' ? code & 0xff : undefined
 }

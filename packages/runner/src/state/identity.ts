@@ -1,9 +1,8 @@
 /** The runner's identity: one id per state folder, one per process. Also makes sure that it is alone in its folder. */
-import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { type FileLock, lockFile } from '@breakfall/supervisor/platform'
 import { ID_PATTERN } from '@breakfall/wire/internal'
 import { makeFolder, readJsonFile, writeJsonDurably } from './disk.ts'
 import { isObject, parseObject } from './json.ts'
@@ -60,28 +59,24 @@ export function withdraw(stateDir: string): void {
   rmSync(join(stateDir, 'runner.json'), { force: true, recursive: true })
 }
 
-/**
- * Two runners in one folder would read each other's pipes. The lock is an abstract socket: the kernel releases it when the
- * process ends in any way, and it leaves no file behind.
- */
-export async function lockFolder(stateDir: string): Promise<{ release(): Promise<void> }> {
-  const name = `\0breakfall-runner-${createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 32)}`
-  const server: Server = createServer((socket) => socket.destroy())
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => {
-      reject(
-        cause.code === 'EADDRINUSE'
-          ? new Fault('invalid_request', {
-              cause,
-              error: `another runner is using ${stateDir}. Use that one (its address is in runner.json), or choose another state folder.`,
-            })
-          : cause,
-      )
+/** Two runners in one folder would read each other's pipes. */
+export function lockFolder(stateDir: string): FileLock {
+  const file = join(stateDir, 'owner.db')
+  let lock: FileLock | undefined
+  try {
+    lock = lockFile(file)
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause)
+    throw new Fault('invalid_request', {
+      boundary: 'runner',
+      cause,
+      error: `cannot lock ${file}: ${message}. If it is damaged and no runner uses this folder, delete it; it holds nothing.`,
     })
-    server.listen({ path: name }, resolve)
+  }
+  if (lock !== undefined) return lock
+  throw new Fault('invalid_request', {
+    error: `another runner is using ${stateDir}. Use that one (its address is in runner.json), or choose another state folder.`,
   })
-  server.unref()
-  return { release: () => new Promise((resolve) => void server.close(() => resolve())) }
 }
 
 function version(): string {

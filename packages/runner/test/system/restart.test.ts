@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { ExecEvent } from '@breakfall/wire'
-import { readProcess } from '@breakfall/supervisor/platform'
+import { readProcess, socketsOf } from '@breakfall/supervisor/platform'
 import { systemClock } from '../../src/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
 import { readJsonFile } from '../../src/state/disk.ts'
@@ -305,6 +305,15 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     await first.box({ id: 'b1' })
     await assert.rejects(inProcess(t, { stateDir }), /another runner is using/)
     assert.equal((await first.run('b1', 'echo still')).stdout, 'still\n')
+    // Any user of the machine can bind an abstract socket, so nothing may depend on one.
+    const own = new Set(socketsOf(process.pid))
+    const unix = readFileSync('/proc/net/unix', 'utf8')
+      .split('\n')
+      .map((line) => line.split(/\s+/))
+    assert.deepEqual(
+      unix.filter(([, , , , , , socket = '', name = '']) => own.has(socket) && name.startsWith('@')),
+      [],
+    )
   })
 
   test('a keeper whose folder is gone exits once its command is over', async (t) => {

@@ -4,7 +4,7 @@
  */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DatabaseSync } from 'node:sqlite'
+import type { FileLock } from '@breakfall/supervisor/platform'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import { newId } from '@breakfall/wire/node'
@@ -69,7 +69,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     await prepare(options.url)
     return await PostgresStore.open(options, lock)
   } catch (error) {
-    lock.close()
+    lock.release()
     throw openingFault(error, options.url)
   }
 }
@@ -93,7 +93,7 @@ class PostgresStore implements Store {
   readonly lease: Lease
   readonly hints: Hints
   readonly runners: RunnerRegistry
-  readonly #lock: DatabaseSync
+  readonly #lock: FileLock
   readonly #pool: Pool
   readonly #clock: FleetClock
   readonly #ownLease: DaemonLease
@@ -111,7 +111,7 @@ class PostgresStore implements Store {
   /** Sessions that lost events: they have new journals now. */
   readonly #rewound = new Set<string>()
 
-  static async open(options: PostgresOptions, lock: DatabaseSync): Promise<PostgresStore> {
+  static async open(options: PostgresOptions, lock: FileLock): Promise<PostgresStore> {
     const { url, name, version, folder } = options
     const pool = new Pool(url, POSTGRES_DEFAULTS.connections)
     const clock = new FleetClock()
@@ -150,7 +150,7 @@ class PostgresStore implements Store {
 
   constructor(
     { url, folder, leaseMs = POSTGRES_DEFAULTS.leaseMs, onCommit }: PostgresOptions,
-    parts: { lock: DatabaseSync; pool: Pool; clock: FleetClock; lease: DaemonLease; hints: PgHints },
+    parts: { lock: FileLock; pool: Pool; clock: FleetClock; lease: DaemonLease; hints: PgHints },
   ) {
     const { lock, pool, clock, lease, hints } = parts
     const bootId = (): string => lease.bootId
@@ -264,7 +264,7 @@ class PostgresStore implements Store {
     await within(told, LEAVE_MS)
     await Promise.all([this.#ownHints.close(), ...this.#appending.map((each) => each.end()), this.#pool.end()])
     this.#acknowledged.close()
-    if (this.#lock.isOpen) this.#lock.close()
+    this.#lock.release()
   }
 
   #noted({ row, head }: Claimed): SessionRow {
