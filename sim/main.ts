@@ -42,7 +42,7 @@ const TRACE_STEPS = 60
 const FAILED = join(import.meta.dirname, 'failed')
 const secondsNow = (): number => Number(REAL.hrtime()) / 1e9
 
-const total = { universes: 0, turns: 0, faults: 0, steps: 0, failures: 0 }
+const total = { universes: 0, turns: 0, faults: 0, messages: 0, steps: 0, failures: 0 }
 const reached = new Map<string, number>()
 const failures: { readonly seed: string; readonly message: string }[] = []
 const from = secondsNow()
@@ -52,6 +52,7 @@ for (const plan of plans()) {
   total.universes += 1
   total.turns += outcome.turns
   total.faults += outcome.faults
+  total.messages += outcome.messages
   total.steps += outcome.steps
   for (const [what, count] of outcome.reached) reached.set(what, (reached.get(what) ?? 0) + count)
   if (given.hashes) print(`${outcome.seed} ${outcome.hash} ${outcome.steps}`)
@@ -64,7 +65,7 @@ for (const plan of plans()) {
 
 const seconds = secondsNow() - from
 print(
-  `${total.universes} universes, ${total.turns} turns, ${total.faults} faults, ${total.steps} steps in ${seconds.toFixed(1)} s: ` +
+  `${total.universes} universes, ${total.turns} turns, ${total.faults} faults, ${total.messages} broken messages, ${total.steps} steps in ${seconds.toFixed(1)} s: ` +
     `${total.failures} failed`,
 )
 if (given.count !== undefined || given.faults !== undefined)
@@ -80,11 +81,21 @@ process.exitCode = total.failures > 0 ? 1 : 0
 // ---- details ----
 
 function reportOfAll(): Report {
-  const { universes, turns, faults, steps } = total
+  const { universes, turns, faults, messages, steps } = total
   const { user, system } = process.cpuUsage()
   const rssMb = Math.round(process.resourceUsage().maxRSS / 1_024)
   const cpuSeconds = (user + system) / 1e6
-  return { universes, turns, faults, steps, cpuSeconds, rssMb, reached: Object.fromEntries(reached), failures }
+  return {
+    universes,
+    turns,
+    faults,
+    messages,
+    steps,
+    cpuSeconds,
+    rssMb,
+    reached: Object.fromEntries(reached),
+    failures,
+  }
 }
 
 function* plans(): Generator<Plan> {

@@ -27,6 +27,7 @@ const { values: given } = parseArgs({
     seconds: { type: 'string', default: '300' },
     count: { type: 'string', default: '2000' },
     seed: { type: 'string', default: '1' },
+    processes: { type: 'string', default: '2' },
   },
 })
 
@@ -35,7 +36,7 @@ const mutants = (JSON.parse(readFileSync(join(FOLDER, 'mutants.json'), 'utf8')) 
 )
 let failures = 0
 const left = mutants[Symbol.iterator]()
-await Promise.all([tryAll(), tryAll()])
+await Promise.all(Array.from({ length: Number(given.processes) }, tryAll))
 process.exitCode = failures > 0 ? 1 : 0
 
 // ---- details ----

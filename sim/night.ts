@@ -13,6 +13,7 @@ export type Report = {
   readonly universes: number
   readonly turns: number
   readonly faults: number
+  readonly messages: number
   readonly steps: number
   readonly cpuSeconds: number
   readonly rssMb: number
@@ -70,9 +71,10 @@ const reports = await Promise.all(
 const sum = (read: (report: Report) => number): number => reports.reduce((total, report) => total + read(report), 0)
 const cpuSeconds = sum((report) => report.cpuSeconds)
 const steps = sum((report) => report.steps)
+const faults = sum((report) => report.faults)
 print(
-  `${sum((report) => report.universes)} universes, ${sum((report) => report.turns)} turns, ${sum((report) => report.faults)} faults, ` +
-    `${steps} steps in ${cpuSeconds.toFixed(0)} CPU seconds (${Math.round(steps / cpuSeconds)} steps each), ` +
+  `${sum((report) => report.universes)} universes, ${sum((report) => report.turns)} turns, ${faults} faults, ${sum((report) => report.messages)} broken messages, ` +
+    `${steps} steps in ${cpuSeconds.toFixed(0)} CPU seconds (${Math.round(faults / cpuSeconds)} faults each), ` +
     `${Math.max(...reports.map((report) => report.rssMb))} MB at most`,
 )
 const reached = new Map<string, number>()

@@ -171,11 +171,14 @@ function faultsOf(
     (kind) => (isShared || !SHARED_ONLY.has(kind)) && dice.chance(0.4),
   )
   if (kinds.length === 0) return []
-  return Array.from({ length: dice.whole(1, 25) }, () => {
+  return Array.from({ length: dice.whole(1, calmAt / MS_PER_FAULT) }, () => {
     const kind = dice.of(kinds)
     return { at: dice.whole(500, calmAt), kind, victim: dice.whole(0, daemons - 1), ms: dice.of(LENGTHS[kind]) }
   }).toSorted((a, b) => a.at - b.at)
 }
+
+/** At most one fault in this time, on average. */
+const MS_PER_FAULT = 2_400
 
 /** How long each lasts. */
 const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {

@@ -38,6 +38,8 @@ export type Outcome = {
   readonly hash: string
   readonly steps: number
   readonly faults: number
+  /** Messages that were lost, late or cut, and requests that the model failed. */
+  readonly messages: number
   readonly turns: number
   readonly virtualMs: number
   readonly reached: ReadonlyMap<string, number>
@@ -70,8 +72,9 @@ type Daemon = {
   readonly nr: number
   readonly process: Process
   readonly store: Store
-  /** Undefined while it starts. */
+  /** Undefined while it starts or stops. */
   parts: Parts | undefined
+  isStopping: boolean
 }
 
 /** What Node waits for; immediates are the loop's own. */
@@ -170,6 +173,7 @@ class Universe {
       hash: this.#world.hash,
       steps: this.#world.steps,
       faults: this.#faults,
+      messages: this.#skies.broken + this.#model.failed,
       turns: this.#plan.sessions.reduce((sum, { turns }) => sum + turns.length, 0),
       virtualMs: this.#world.now,
       reached: this.#rules.reached,
@@ -215,7 +219,7 @@ class Universe {
     const store = this.#plan.isShared
       ? sharedStore(this.#sharing, process, `d${nr + 1}`)
       : embeddedStore(this.#sharing, process)
-    const daemon: Daemon = { nr, process, store, parts: undefined }
+    const daemon: Daemon = { nr, process, store, parts: undefined, isStopping: false }
     this.#booting[nr] = undefined
     this.#daemons[nr] = daemon
     while (!store.lease.isHeld()) await new Promise((resolve) => setTimeout(resolve, 100))
@@ -240,9 +244,13 @@ class Universe {
   /** As `breakfall stop` does: turns are handed over, and everything is closed in the daemon's order. */
   #stop(nr: number, restartMs: number): void {
     const daemon = this.#daemons[nr]
-    const parts = daemon?.parts
-    if (daemon === undefined || parts === undefined) return
-    const { process, store } = daemon
+    if (daemon === undefined) return
+    const { process, store, parts } = daemon
+    if (parts === undefined) {
+      if (daemon.isStopping) return
+      this.#kill(nr) // it has not started yet
+      return this.#at(this.#world.now + restartMs, 'restart', () => this.#start(nr))
+    }
     const isStill = (): boolean => this.#daemons[nr] === daemon
     const gone = (): void => {
       if (!isStill()) return
@@ -250,7 +258,7 @@ class Universe {
       this.#at(this.#world.now + restartMs, 'restart', () => this.#start(nr))
     }
     this.#at(this.#world.now + STOP_MS_MAX, 'its service manager kills it', gone)
-    daemon.parts = undefined // its port is closed
+    Object.assign(daemon, { parts: undefined, isStopping: true }) // its port is closed
     this.#world.as(process, () => {
       void (async () => {
         parts.boxReleases.close()

@@ -4,8 +4,8 @@
  * U9  The model reads one result for each call. A turn ends with one whole answer, never with two that were joined.
  * U10 Each request to the model has a reason in the journal that no earlier request used up: a step that began, an attempt that failed, a
  *     turn that was resumed or taken over. Attempts and waits stay within the policy.
- * U11 No request leaves sooner than the server asked. Excuses: a person resumed the turn; the daemon died before it could write down
- *     what the server said; the clock of a single daemon was set.
+ * U11 No request leaves sooner than the server asked. Excuses: a person resumed the turn; the daemon died or stopped before it could
+ *     write down what the server said; the clock of a single daemon was set.
  * U13 No request leaves after the turn's cancel was stored. Excuse: the process that stored it, until it has the database's answer.
  */
 import { POLICY_DEFAULTS } from '../../packages/faults/src/index.ts'
@@ -19,7 +19,8 @@ import type { Facts, Turn } from './facts.ts'
 type Account = {
   /** The journal has a reason for one more request. */
   mayAsk: boolean
-  /** Failures of this step that count, and the time it has waited for retries. */
+  /** Attempts of this step that failed, those of them that count, and the time it has waited for retries. */
+  attempts: number
   failures: number
   waitedMs: number
   /** Since when attempts fail before the model answers anything. */
@@ -54,14 +55,15 @@ export class Requests {
     if (type === 'step-start') Object.assign(account, NEW_STEP)
     if (type === 'retry') this.#failed(account, event)
     if (type === 'text-delta' || type === 'tool-draft') account.awaySince = null
-    if (type === 'parked' && account.wait !== null) account.wait.isWritten = true
+    if (type === 'parked' && event.fault.boundary === 'model' && account.wait !== null) account.wait.isWritten = true
     if (type === 'taken-over') {
       if (account.wait?.isWritten === false) account.wait = null
       account.mayAsk = true
     }
     if (type === 'resumed') {
-      if (event.because !== 'time' && event.because !== 'restart') account.wait = null
-      Object.assign(account, { mayAsk: true, failures: 0, awaySince: null })
+      const isBound = event.because === 'time' || event.because === 'restart'
+      if (!isBound || account.wait?.isWritten === false) account.wait = null
+      Object.assign(account, { mayAsk: true, attempts: 0, failures: 0, awaySince: null })
     }
     if (type === 'turn-end' && !isOneAnswer(event.text, turn.key))
       this.#facts.broken('U9 a turn ends with one whole answer', `${turn.id}: ${event.text}`)
@@ -76,16 +78,19 @@ export class Requests {
   }
 
   /** U10 */
-  #failed(account: Account, { action, at, delayMs, free, turnId }: SessionEventOf<'retry'>): void {
-    if (account.wait !== null) account.wait.isWritten = true
+  #failed(account: Account, { action, at, delayMs, fault, free, turnId }: SessionEventOf<'retry'>): void {
+    if (fault.boundary === 'model' && account.wait !== null) account.wait.isWritten = true
     account.waitedMs += delayMs
     if (action !== 'resolve') {
       account.mayAsk = true
+      account.attempts += 1
       account.failures += free === true ? 0 : 1
       account.awaySince = free === true ? (account.awaySince ?? Date.parse(at)) : null
     }
     const awayMs = Date.parse(at) - (account.awaySince ?? Date.parse(at))
-    if (awayMs > POLICY.patienceMs + POLICY.headersMs && !this.#isClockOff)
+    // A server that says when to ask again gets as many attempts as any other.
+    const isAsked = fault.retryAfterMs !== undefined && account.attempts < POLICY_DEFAULTS.attemptsMax
+    if (awayMs > POLICY.patienceMs + POLICY.headersMs && !isAsked && !this.#isClockOff)
       this.#facts.broken('U10 patience is spent once', `${turnId}: ${awayMs} ms`)
     if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
       this.#facts.broken(
@@ -139,7 +144,7 @@ export class Requests {
   }
 }
 
-const NEW_STEP = { mayAsk: true, failures: 0, waitedMs: 0, awaySince: null } as const
+const NEW_STEP = { mayAsk: true, attempts: 0, failures: 0, waitedMs: 0, awaySince: null } as const
 
 /** The model ends each answer with the turn's key in brackets. */
 const isOneAnswer = (text: string, key: string): boolean =>

@@ -48,21 +48,9 @@ for (const plan of readdirSync(PLANS))
     assert.equal(code, 0, output)
   })
 
-/** What universes still show, in four of 4,311. An entry goes when its cause is found. */
-const OPEN: ReadonlySet<string> = new Set([
-  'L1 everything comes to rest', // a parked turn whose time has come, and no daemon claims it
-  'U10 patience is spent once',
-  'U11 no request sooner than the server asked',
-])
-
 test(`every rule holds in ${SECONDS} s of new universes`, LIMIT, async () => {
-  const { output } = await run('main.ts', ['--seconds', SECONDS, '--failures-max', '99', '--no-shrink'])
-  const broken = Array.from(output.matchAll(/^seed \d+, step \d+: ([^:]*):/gm), ([, rule = '']) => rule)
-  assert.deepEqual(
-    broken.filter((rule) => !OPEN.has(rule)),
-    [],
-    output,
-  )
+  const { code, output } = await run('main.ts', ['--seconds', SECONDS, '--no-shrink'])
+  assert.equal(code, 0, output)
   assert.match(output, /^\d+ universes, /m, output)
   process.stdout.write(output)
 })

@@ -17,6 +17,7 @@ import type {
   Append,
   KeyRow,
   NewSession,
+  SessionHead,
   SessionPage,
   SessionRow,
   StoredEvent,
@@ -62,6 +63,9 @@ export class Database {
   readonly #heads = new Map<string, Head>()
   readonly #daemons = new Map<string, DaemonState>()
   readonly #commands = new Map<string, CommandRow & { readonly isFreed?: boolean }>()
+  /** What was read since the last write: most statements of a fleet are looks at what has not changed. */
+  readonly #rows = new Map<string, SessionRow | undefined>()
+  readonly #journalHeads = new Map<string, SessionHead | undefined>()
   readonly observers: Observer[] = []
 
   /** `now`: the database's own clock, in milliseconds since 1970. */
@@ -95,6 +99,14 @@ export class Database {
   getSession(id: string): SessionRow | undefined {
     const row = this.#row(id)
     return row?.isDeleting === true ? undefined : row
+  }
+
+  heads(ids: readonly string[]): readonly SessionHead[] {
+    return ids.flatMap((id) => {
+      if (!this.#journalHeads.has(id)) this.#journalHeads.set(id, this.journal.heads([id])[0])
+      const head = this.#journalHeads.get(id)
+      return head === undefined ? [] : { ...head, owner: this.getSession(id)?.owner ?? null }
+    })
   }
 
   decorated({ rows, ...rest }: SessionPage): SessionPage {
@@ -141,7 +153,7 @@ export class Database {
         !head.isSetAside &&
         head.suspect >= SUSPECT_MIN === suspects &&
         head.wakeAt <= now &&
-        (head.asked > head.seen || this.journal.getSession(id)?.state !== 'idle'),
+        (head.asked > head.seen || this.#kept(id)?.state !== 'idle'),
     )
     return due
       .toSorted(([a, x], [b, y]) => x.suspect - y.suspect || x.wakeAt - y.wakeAt || (a < b ? -1 : 1))
@@ -185,7 +197,7 @@ export class Database {
   /** I2 */
   append(append: Append, by = ''): void {
     const { sessionId, epoch, after, events, release, suspect, outcomes = [], seen } = append
-    const row = this.journal.getSession(sessionId)
+    const row = this.#kept(sessionId)
     const head = this.#heads.get(sessionId)
     if (row === undefined || head === undefined)
       throw new Fault('not_found', { facts: { name: 'such session' }, boundary: 'journal' })
@@ -336,6 +348,8 @@ export class Database {
   // ---- details, in the order they are used above ----
 
   #write<T>(work: () => T): T {
+    this.#rows.clear()
+    this.#journalHeads.clear()
     this.#db.exec('BEGIN IMMEDIATE')
     try {
       const value = work()
@@ -352,8 +366,13 @@ export class Database {
   }
 
   #row(id: string): SessionRow | undefined {
-    const row = this.journal.getSession(id)
+    const row = this.#kept(id)
     return row === undefined ? undefined : this.#shown(row)
+  }
+
+  #kept(id: string): SessionRow | undefined {
+    if (!this.#rows.has(id)) this.#rows.set(id, this.journal.getSession(id))
+    return this.#rows.get(id)
   }
 
   #shown(row: SessionRow): SessionRow {

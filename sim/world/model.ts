@@ -26,6 +26,8 @@ export class Model implements Server {
   readonly #faultRate: number
   readonly #calmAt: number
   #requests = 0
+  /** How many requests were refused, or their answers broken off. */
+  failed = 0
 
   constructor(world: World, turns: ReadonlyMap<string, PlannedTurn>, faultRate: number, calmAt: number) {
     this.#world = world
@@ -45,6 +47,7 @@ export class Model implements Server {
     const { key, given } = askedOf(exchange)
     const turn = this.#turns.get(key)
     const isFaulty = this.#world.now < this.#calmAt && dice.chance(this.#faultRate)
+    if (isFaulty) this.failed += 1
     if (isFaulty && dice.chance(0.5)) return this.#refuse(exchange, answer, dice)
     this.#stream(answer, dice, framesOf(turn, key, given, dice), isFaulty)
   }

@@ -164,10 +164,7 @@ function statements(sharing: Sharing, process: Process, bootId: () => string): S
     getTurn: (turnId) => ask('turn', () => journal.getTurn(turnId)),
     listTurns: (id, page) => ask('turns', () => journal.listTurns(id, page)),
     getKey: (scope, key) => ask('key', () => journal.getKey(scope, key)),
-    heads: (ids) =>
-      ask('heads', () =>
-        journal.heads(ids).map((head) => ({ ...head, owner: db.getSession(head.sessionId)?.owner ?? null })),
-      ),
+    heads: (ids) => ask('heads', () => db.heads(ids)),
     faultGroups: (selection) => ask('faults', () => journal.faults.groups(selection)),
     faultOccurrences: (selection) => ask('fault', () => journal.faults.occurrences(selection)),
     quarantine: (id, report) => ask('quarantine', () => db.quarantine(id, report)),

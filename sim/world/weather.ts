@@ -20,13 +20,21 @@ export class Skies implements Weather, StoreWeather {
   databaseDownUntil = 0
   modelDownUntil = 0
   modelHoleUntil = 0
+  /** How many messages were lost, late or cut. */
+  broken = 0
 
   constructor(world: World, plan: Plan) {
     this.#world = world
     this.#plan = plan
   }
 
-  fateOf(channel: string, nr: number, { method, path, headers }: Exchange): Fate {
+  fateOf(channel: string, nr: number, exchange: Exchange): Fate {
+    const fate = this.#fateOf(channel, nr, exchange)
+    if (Object.keys(fate).length > 0) this.broken += 1
+    return fate
+  }
+
+  #fateOf(channel: string, nr: number, { method, path, headers }: Exchange): Fate {
     if (this.#isCalm || !channel.includes(RUNNER)) return {}
     const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#plan.rates
     const dice = this.#dice('fate', channel, nr)
@@ -56,6 +64,12 @@ export class Skies implements Weather, StoreWeather {
   }
 
   statement(process: Process, nr: number): StatementFate {
+    const fate = this.#statement(process, nr)
+    if (fate.loses !== undefined) this.broken += 1
+    return fate
+  }
+
+  #statement(process: Process, nr: number): StatementFate {
     const { lostStatement, lostStatementAnswer } = this.#plan.rates
     const dice = this.#dice('statement', nr)
     const delayMs = 1 + Math.floor(dice.next() * 4)
@@ -72,7 +86,10 @@ export class Skies implements Weather, StoreWeather {
 
   hint(_from: Process, _to: Process, nr: number): readonly number[] {
     const dice = this.#dice('hint', nr)
-    if (!this.#isCalm && dice.next() < this.#plan.rates.lostHint) return []
+    if (!this.#isCalm && dice.next() < this.#plan.rates.lostHint) {
+      this.broken += 1
+      return []
+    }
     const ms = 1 + Math.floor(dice.next() * 10)
     return dice.chance(0.05) ? [ms, ms + 500] : [ms]
   }
