@@ -13,7 +13,7 @@ export type Call = {
 export type Opaque = { readonly kind: 'opaque'; readonly id: string }
 export type Piece = Text | Call | Opaque
 
-/** One choice. */
+/** One choice. `isShort`: the token limit ended it. */
 export type Lane = { readonly pieces: readonly Piece[]; readonly isShort: boolean }
 
 export type Answer = { readonly lanes: readonly Lane[]; readonly usage: readonly [input: number, output: number] }
@@ -103,7 +103,7 @@ export function makeText(dice: Dice): string {
 function makeLane(dice: Dice, abilities: Abilities): Lane {
   const count = 1 + dice.int('pieces', 5)
   const pieces = times(count, (at) => makePiece(dice.in(`piece ${at}`), at, abilities))
-  return { pieces, isShort: dice.chance('short', 8) && !pieces.some(({ kind }) => kind === 'call') }
+  return { pieces, isShort: dice.chance('short', 8) }
 }
 
 function makePiece(dice: Dice, at: number, { kinds, signed }: Abilities): Piece {

@@ -102,7 +102,7 @@ function blockEvents(dice: Dice, piece: Piece, index: number): readonly Json[] {
 
 function stopReason({ lanes: [lane] }: Answer): string {
   if (lane === undefined) return 'end_turn'
-  return hasCalls(lane) ? 'tool_use' : lane.isShort ? 'max_tokens' : 'end_turn'
+  return lane.isShort ? 'max_tokens' : hasCalls(lane) ? 'tool_use' : 'end_turn'
 }
 
 function whole(answer: Answer, attempt: number): Json {

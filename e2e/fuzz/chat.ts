@@ -189,8 +189,9 @@ function interleaved(
 }
 
 function finishOf(dice: Dice, lane: Lane, isLegacy: boolean): string {
+  if (lane.isShort) return 'length'
   if (hasCalls(lane)) return isLegacy ? 'function_call' : dice.one('finish', ['tool_calls', 'tool_calls', 'stop'])
-  return lane.isShort ? 'length' : 'stop'
+  return 'stop'
 }
 
 function whole(answer: Answer, attempt: number): Json {
@@ -213,7 +214,7 @@ function whole(answer: Answer, attempt: number): Json {
             })),
           }),
     }
-    return { index, message, finish_reason: hasCalls(lane) ? 'tool_calls' : lane.isShort ? 'length' : 'stop' }
+    return { index, message, finish_reason: lane.isShort ? 'length' : hasCalls(lane) ? 'tool_calls' : 'stop' }
   })
   const [prompt_tokens, completion_tokens] = answer.usage
   const usage = { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }

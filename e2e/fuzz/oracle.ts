@@ -9,7 +9,7 @@ import { apiOf } from './apis.ts'
 import type { RelayApiName } from '@breakfall/model'
 import type { Case, Frame, Json } from './case.ts'
 import type { Reply } from './client.ts'
-import { objectIn, objectsIn, parsed } from './json.ts'
+import { objectIn, objectsIn, parsed, textIn } from './json.ts'
 import { isBeginning, type Said, type SaidPiece } from './said.ts'
 import { deliveredFrames, type Sending } from './upstream.ts'
 import { framesIn } from './wire.ts'
@@ -42,7 +42,12 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   if (reply.status === 0) return wrong('no answer', 'the connection was closed without a response')
   const last = sent.at(-1)
   if (reply.status !== 200) {
-    const whole = sent.findIndex(({ sending }) => sending.cut === undefined && (sending.status ?? 200) === 200)
+    // The machine may pause for longer than this.
+    if (made.setting.limit === 'silence 60 ms' && reply.body.includes('model_stream_stalled')) return { end: 'refused' }
+    const whole = sent.findIndex(
+      ({ sending, truth }) =>
+        sending.cut === undefined && (sending.status ?? 200) === 200 && !endsInUnwrittenCall(truth),
+    )
     return whole === -1
       ? { end: 'refused' }
       : wrong(
@@ -73,14 +78,11 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
     return { end: couldHeal ? 'unhealed' : 'broken' }
   }
   if (proven.length === 0) return wrong('invented end', 'no attempt was complete, but the client got a proper end')
-  const differences = proven.map(({ truth }) =>
-    differenceOf(
-      said,
-      truth,
-      sent.map((one) => one.truth),
-      made.api,
-    ),
-  )
+  const truths = sent.map(({ truth }) => truth)
+  const differences = proven.map((one) => {
+    const before = sent.slice(0, sent.indexOf(one)).map(({ sending }) => api.read(deliveredFrames(sending)))
+    return differenceOf(said, one.truth, { truths, before }, made.api)
+  })
   const matches = proven.filter((_, at) => differences[at] === undefined)
   if (matches.length === 0) {
     const difference = differences.at(-1)
@@ -89,14 +91,7 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   const { hold, limit } = made.setting
   const isHeld = limit === undefined && (hold === 'answer' || (hold === 'auto' && made.body['tools'] !== undefined))
   // From a document, also that of a background response, the gateway makes frames itself.
-  // So it does for a server that numbers nothing: events that differ only in their text become one.
-  const isNumbered =
-    made.api !== 'openai-responses' || matches.every(({ frames: [first] }) => first?.data.includes('"sequence_number"'))
-  const isStreamed =
-    matches.every(({ sending }) => sending.whole === undefined) &&
-    made.body['background'] !== true &&
-    isNumbered &&
-    !matches.some(({ frames: all }) => repeatsLifecycle(all))
+  const isStreamed = matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true
   if (isStreamed && (sent.length === 1 || isHeld)) {
     const changes = matches.map((match) => changedFrame(frames, match.frames))
     if (changes.every((change) => change !== undefined)) return wrong('changed frame', changes.at(-1) ?? '') // I3
@@ -112,16 +107,21 @@ export const shown = ({ pieces, finish, usage }: Said): string => JSON.stringify
 
 // ---- details ----
 
-/** A lifecycle event of Responses that comes twice goes out once, and what follows gets other numbers. */
-function repeatsLifecycle(frames: readonly { readonly data: string }[]): boolean {
-  const types = frames.flatMap(
-    ({ data }) => /^\{"type":"(response\.(?:created|queued|in_progress))"/.exec(data)?.[1] ?? [],
-  )
-  return new Set(types).size < types.length
+/** The token limit may have cut the arguments of its last call before they began: then it must not reach a client. */
+function endsInUnwrittenCall({ pieces, finish }: Said): boolean {
+  return finish.some((reason, lane) => {
+    const last = pieces.findLast((piece) => piece.lane === lane && piece.kind === 'call')
+    return AT_LIMIT.has(reason) && last?.kind === 'call' && (last.args === '' || last.args === '{}')
+  })
 }
 
-function differenceOf(got: Said, truth: Said, all: readonly Said[], api: RelayApiName): Wrong | undefined {
-  const mine = got.pieces.filter((piece) => !isForeign(piece, truth, all))
+const AT_LIMIT: ReadonlySet<unknown> = new Set(['length', 'max_tokens', 'incomplete', 'MAX_TOKENS'])
+
+/** What every attempt means, and what those before the one in question delivered. */
+type Attempts = { readonly truths: readonly Said[]; readonly before: readonly Said[] }
+
+function differenceOf(got: Said, truth: Said, attempts: Attempts, api: RelayApiName): Wrong | undefined {
+  const mine = got.pieces.filter((piece) => !isForeign(piece, truth, attempts.truths))
   const lists = [mine, truth.pieces] as const
   for (const kind of ['text', 'thought', 'refusal', 'call', 'opaque', 'item'] as const) {
     const [a, b] = lists.map((pieces) => JSON.stringify(joined(pieces.filter((piece) => piece.kind === kind))))
@@ -136,7 +136,7 @@ function differenceOf(got: Said, truth: Said, all: readonly Said[], api: RelayAp
   if (usage === undefined && promised !== undefined && api === 'openai-chat' && !got.isComplete) return undefined
   if (usage !== promised)
     return { kind: usage === undefined ? 'usage lost' : 'usage differs', detail: `${usage} instead of ${promised}` }
-  return signatureDifference(got, truth, all, api)
+  return signatureDifference(got, truth, attempts, api)
 }
 
 /** Thoughts and searches of a Responses answer are separate items, and each attempt may add some. */
@@ -151,32 +151,61 @@ function isForeign(piece: SaidPiece, truth: Said, all: readonly Said[]): boolean
   )
 }
 
-/** The same words may carry the signature of any attempt that said them; without one they carry none. */
-function signatureDifference(got: Said, truth: Said, all: readonly Said[], api: RelayApiName): Wrong | undefined {
-  const given = all.flatMap(({ signatures }) => signatures)
+/**
+ * The same words may carry the signature of any attempt that said them; without one they carry none. What another attempt signs
+ * behind words that the client has can come later in the same text, but not once the client has what follows that text. Then the
+ * text keeps the signature that it has.
+ */
+function signatureDifference(
+  got: Said,
+  truth: Said,
+  { truths, before }: Attempts,
+  api: RelayApiName,
+): Wrong | undefined {
+  const given = truths.flatMap(({ signatures }) => signatures)
   // A part of Gemini may carry the signature of text that another attempt has sent already.
   const isPlace = (at: string, place: string): boolean =>
     at === place || (api === 'gemini' && isInStretch(at, place, truth))
   for (const { at, value } of got.signatures)
     if (!given.some((one) => one.value === value && isPlace(at, one.at)))
       return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
-  for (const { at, value } of truth.signatures)
-    if (!got.signatures.some((one) => isInStretch(one.at, at, truth)))
+  for (const { at, value } of truth.signatures) {
+    const beyond = api === 'gemini' ? before.filter((said) => isBehind(said, at, truth)) : []
+    const isPassed = beyond.length > 0 && !beyond.some(({ signatures }) => signatures.some((one) => one.at === at))
+    if (!got.signatures.some((one) => isInStretch(one.at, at, truth, isPassed)))
       return { kind: 'signature lost', detail: `${value} at ${at}` }
+  }
   return undefined
 }
 
-/** Another attempt may have cut the same words into other parts: at the place itself or later in the same text. */
-function isInStretch(place: string, wanted: string, { pieces }: Said): boolean {
+/** Another attempt may have cut the same words into other parts: at the place itself or later in the same text, or anywhere in it. */
+function isInStretch(place: string, wanted: string, truth: Said, isAnywhere = false): boolean {
   const [[lane, size], [wantedLane, wantedSize]] = [place.split(':').map(Number), wanted.split(':').map(Number)]
   if (lane === undefined || size === undefined || wantedSize === undefined || lane !== wantedLane) return false
-  let end = 0
-  for (const piece of pieces.filter((one) => one.lane === lane)) {
-    end += 'text' in piece ? piece.text.length : piece.kind === 'call' ? 1 : 0
-    if (end >= wantedSize) break
-  }
-  return size >= wantedSize && size <= end
+  const { from, to } = stretchAt(truth, lane, wantedSize)
+  return (isAnywhere ? size > from : size >= wantedSize) && size <= to
 }
+
+/** More was said than the text with this place in it. */
+function isBehind({ pieces }: Said, wanted: string, truth: Said): boolean {
+  const [lane = 0, size = 0] = wanted.split(':').map(Number)
+  return (
+    pieces.filter((one) => one.lane === lane).reduce((sum, one) => sum + sizeOf(one), 0) >
+    stretchAt(truth, lane, size).to
+  )
+}
+
+/** The text that has this place, by the places of its ends. */
+function stretchAt({ pieces }: Said, lane: number, place: number): { readonly from: number; readonly to: number } {
+  let [from, to] = [0, 0]
+  for (const piece of pieces.filter((one) => one.lane === lane)) {
+    ;[from, to] = [to, to + sizeOf(piece)]
+    if (to >= place) break
+  }
+  return { from, to }
+}
+
+const sizeOf = (piece: SaidPiece): number => ('text' in piece ? piece.text.length : piece.kind === 'call' ? 1 : 0)
 
 /** Neighbouring texts of one kind are one. */
 function joined(pieces: readonly SaidPiece[]): readonly SaidPiece[] {
@@ -222,24 +251,40 @@ function isJson(data: string): boolean {
   }
 }
 
-/** Numbers, indexes and ids may be filled in, and repeated signs of life left out. Everything else is unchanged. */
-function changedFrame(all: readonly Frame[], sent: readonly Frame[]): string | undefined {
-  const got = withoutPings(all)
-  const theirs = withoutPings(sent)
-  const at = theirs.findIndex((frame, index) => !isSame(got[index], frame))
-  // Without its last frames, a proven answer is the same answer.
-  if (at !== -1 && got[at] !== undefined) return `frame ${at + 1} is ${got[at].data} instead of ${theirs[at]?.data}`
-  return got.length > theirs.length ? `one frame more: ${got[theirs.length]?.data}` : undefined
+/**
+ * Numbers, indexes and ids may be filled in, and the gateway's own signs of life added. Everything else is unchanged, but for this:
+ * where events of Responses have to be numbered, those that differ only in their text may become one.
+ */
+function changedFrame(got: readonly Frame[], sent: readonly Frame[]): string | undefined {
+  let at = 0
+  let isNumbered = sent.some(({ event, data }) => event?.startsWith('response.') && !data.includes('"sequence_number"'))
+  for (const frame of got) {
+    const wanted = sent[at]
+    const count = isSame(frame, wanted) ? 1 : isNumbered ? joinedIn(frame, sent.slice(at)) : 0
+    if (count > 0) at += count
+    else if (isPing(frame)) isNumbered = true
+    else return `frame ${at + 1} is ${frame.data} instead of ${wanted?.data ?? 'none'}`
+  }
+  return undefined // without its last frames, a proven answer is the same answer
 }
 
-const withoutPings = (frames: readonly Frame[]): readonly Frame[] =>
-  frames.filter(
-    ({ event }, at) =>
-      event !== 'ping' && (event !== 'response.in_progress' || frames.findIndex((one) => one.event === event) === at),
-  )
+/** How many of these events, one after the other, are this one. */
+function joinedIn(frame: Frame, sent: readonly Frame[]): number {
+  const { obfuscation } = parsed(frame.data)
+  let text = ''
+  for (const [at, one] of sent.entries()) {
+    const json = parsed(one.data)
+    text += textIn(json, 'delta')
+    if (one.event !== frame.event || !textIn(parsed(frame.data), 'delta').startsWith(text)) return 0
+    if (isSame(frame, { ...one, data: JSON.stringify({ ...json, delta: text, obfuscation }) })) return at + 1
+  }
+  return 0
+}
 
-function isSame(got: Frame | undefined, sent: Frame): boolean {
-  if (got === undefined || got.event !== sent.event) return false
+const isPing = ({ event }: Frame): boolean => event === 'ping' || event === 'response.in_progress'
+
+function isSame(got: Frame, sent: Frame | undefined): boolean {
+  if (sent === undefined || got.event !== sent.event) return false
   if (got.data === sent.data) return true
   if (sent.data === '[DONE]' || got.data === '[DONE]') return false
   const [mine, theirs] = [parsed(got.data), parsed(sent.data)]

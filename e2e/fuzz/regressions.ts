@@ -1,5 +1,6 @@
 /** Streams that once came out wrong, made as small as they can be. */
-import { type Case, type Frame, type Json, PLAIN, type Script } from './case.ts'
+import { type Case, type Frame, type Json, PLAIN, type Script, type Style } from './case.ts'
+import { encoded } from './wire.ts'
 
 export type Regression = { readonly name: string; readonly made: Case }
 
@@ -19,6 +20,12 @@ function cut(frames: readonly Frame[], after: number): Script {
       0,
     )
   return { frames, style: PLAIN, cut: { how: 'fin', at } }
+}
+
+/** With CRLF line ends, and the connection breaks before the last bytes. */
+function crlf(frames: readonly Frame[], missing: number): Script {
+  const style: Style = { ...PLAIN, lineEnd: '\r\n' }
+  return { frames, style, cut: { how: 'reset', at: encoded(frames, style).bytes.length - missing } }
 }
 
 // ---- chat ----
@@ -110,15 +117,15 @@ const anthropic = (name: string, attempts: readonly Script[]): Regression => ({
 
 // ---- Responses ----
 
-/** One message whose parts come in one delta each. */
-function response(id: string, texts: readonly string[]): readonly Frame[] {
+/** One message whose parts come in one delta each, or in several. */
+function response(id: string, texts: readonly (string | readonly string[])[]): readonly Frame[] {
   const begun = { id: `resp_${id}`, object: 'response', status: 'in_progress', output: [] }
   const item = {
     id: `msg_${id}`,
     type: 'message',
     role: 'assistant',
     status: 'completed',
-    content: texts.map((one) => ({ type: 'output_text', text: one, annotations: [] })),
+    content: texts.map((one) => ({ type: 'output_text', text: [one].flat().join(''), annotations: [] })),
   }
   const events: Json[] = [
     { type: 'response.created', response: begun },
@@ -127,7 +134,7 @@ function response(id: string, texts: readonly string[]): readonly Frame[] {
       const at = { item_id: item.id, output_index: 0, content_index }
       return [
         { type: 'response.content_part.added', ...at, part: { ...part, text: '' } },
-        { type: 'response.output_text.delta', ...at, delta: part.text, logprobs: [] },
+        ...[texts[content_index] ?? ''].flat().map((delta) => ({ type: DELTA, ...at, delta, logprobs: [] })),
         { type: 'response.output_text.done', ...at, text: part.text, logprobs: [] },
         { type: 'response.content_part.done', ...at, part },
       ]
@@ -135,8 +142,22 @@ function response(id: string, texts: readonly string[]): readonly Frame[] {
     { type: 'response.output_item.done', output_index: 0, item },
     { type: 'response.completed', response: { ...begun, status: 'completed', output: [item] } },
   ]
-  return events.map((event, sequence_number) => named({ ...event, sequence_number }))
+  return numbered(events)
 }
+
+const DELTA = 'response.output_text.delta'
+
+const numbered = (events: readonly Json[]): readonly Frame[] =>
+  events.map((event, sequence_number) => named({ ...event, sequence_number }))
+
+/** With a sign of life before each event but the first. */
+const lively = (frames: readonly Frame[]): readonly Frame[] =>
+  numbered(
+    frames.flatMap(({ data }, at) => {
+      const progress = { type: 'response.in_progress', response: { id: 'resp_1', status: 'in_progress', output: [] } }
+      return [...(at === 0 ? [] : [progress]), JSON.parse(data) as Json]
+    }),
+  )
 
 const responses = (name: string, attempts: readonly Script[]): Regression => ({
   name: `Responses: ${name}`,
@@ -148,6 +169,9 @@ const responses = (name: string, attempts: readonly Script[]): Regression => ({
     attempts,
   },
 })
+
+/** One whole answer. */
+export const SIX_WORDS: Case = responses('', [whole(response('1', [['a ', 'b ', 'c ', 'd ', 'e ', 'f']]))]).made
 
 export const REGRESSIONS: readonly Regression[] = [
   chat('a call that comes with the last repeated text is not lost', [
@@ -265,6 +289,25 @@ export const REGRESSIONS: readonly Regression[] = [
       parts([{ text: 'bc', thoughtSignature: 'three' }], 'STOP'),
     ]),
   ]),
+  gemini('a text that was signed before its end keeps that signature once thoughts follow it', [
+    cut(
+      [
+        parts([{ text: 'a', thoughtSignature: 'one' }]),
+        parts([{ text: 'b' }]),
+        parts([{ text: 'c', thought: true }]),
+        parts([{ text: 'd', thought: true }], 'STOP'),
+      ],
+      3,
+    ),
+    whole([parts([{ text: 'ab', thoughtSignature: 'two' }]), parts([{ text: 'cd', thought: true }], 'STOP')]),
+  ]),
+  gemini('a call without arguments that the token limit ended is refused', [
+    whole([parts([functionCall('a'), { functionCall: { name: 'ls', args: {} } }], 'MAX_TOKENS')]),
+  ]),
+  anthropic('an event is whole once a carriage return ends its empty line', [
+    crlf(message(text('', 'Hello')), 1),
+    whole(message(text('', 'Hello'))),
+  ]),
   anthropic('the last event of a stream whose lines end with CR is read', [
     { ...whole(message(text('', 'Hello'))), style: { ...PLAIN, lineEnd: '\r' } },
   ]),
@@ -299,6 +342,7 @@ export const REGRESSIONS: readonly Regression[] = [
       ],
     },
   },
+  responses('every sign of life of a server reaches the client', [whole(lively(response('1', [['a', 'b']])))]),
   responses('two parts that come again as one are whole in the final object', [
     cut(response('1', ['Delete nothing. ', 'Keep all files.']), 8),
     whole(response('2', ['Delete nothing. Keep all files.'])),

@@ -90,7 +90,10 @@ export function deliveredFrames({ frames, cut, style, whole, status = 200 }: Sen
   if (whole !== undefined) return []
   if (style.encoding !== '') return frames // how much of it can be read depends on the compression
   const { starts, bytes } = encoded(frames, style)
-  const sent = frames.filter((_, at) => (starts[at + 1] ?? bytes.length) <= cut.at)
+  // A carriage return ends the empty line of an event, whether or not a line feed follows.
+  const isThere = (end: number): boolean =>
+    end <= cut.at || (end - 1 === cut.at && bytes.toString('latin1', end - 2, end) === '\r\n')
+  const sent = frames.filter((_, at) => isThere(starts[at + 1] ?? bytes.length))
   return cut.how === 'error' ? [...sent, cut.frame] : sent
 }
 

@@ -67,6 +67,37 @@ for (const hold of HOLDS) {
   })
 }
 
+const PROGRESS = { type: 'response.in_progress', response: { id: 'resp_1', status: 'in_progress', output: [] } }
+const SIGNS_OF_LIFE = [PROGRESS, { type: 'keepalive' }, PROGRESS]
+
+/** The item with the server's signs of life at its beginning, inside and at its end. */
+const kept =
+  (item: Item): Item =>
+  (index) => {
+    const { events, item: whole } = item(index)
+    const lively = events.flatMap((event, at) => (at === 2 || at === 4 ? [...SIGNS_OF_LIFE, event] : [event]))
+    return { events: [...SIGNS_OF_LIFE, ...lively, ...SIGNS_OF_LIFE], item: whole }
+  }
+
+for (const hold of HOLDS) {
+  test(`hold ${hold}: a server's signs of life pass as they came`, async () => {
+    const frames = responseFrames([kept(messageItem(['Hello', ' world'])), kept(callItem('ls', '{"path":"a"}'))])
+    const got = await relayed([stream(...frames)], { api: 'openai-responses', hold })
+    assert.equal(got.body, frames.join(''))
+  })
+}
+
+test('after another attempt with signs of life, numbers are dense and the response begins once', async () => {
+  const frames = responseFrames([kept(messageItem(['Hello', ' world']))])
+  for (const after of [3, 9, 12]) {
+    const got = await relayed([cut(...frames.slice(0, after)), stream(...frames)], { api: 'openai-responses' })
+    const numbers = got.frames.map(({ json: { sequence_number } }) => sequence_number as unknown)
+    assert.deepEqual(numbers, [...numbers.keys()])
+    assert.equal(got.frames.filter(({ json: { type } }) => type === 'response.created').length, 1)
+    assert.equal(got.text, 'Hello world')
+  }
+})
+
 test('with hold auto, parts that grow by turns go out when the wait is over', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   let written = ''

@@ -9,9 +9,9 @@ import { isObject, type JsonObject } from '../json.ts'
 /**
  * What a frame is to a client. `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks
  * there; `item` belongs to an item that goes out only when it is complete, and `item-end` completes it; `tail` must not go out
- * before the answer is proven; `noise` says nothing.
+ * before the answer is proven.
  */
-export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'item' | 'item-end' | 'tool' | 'tail' | 'noise'
+export type FrameKind = 'lifecycle' | 'opening' | 'content' | 'item' | 'item-end' | 'tool' | 'tail'
 
 /** Reads one answer in one dialect. */
 export type AnswerDecoder = {

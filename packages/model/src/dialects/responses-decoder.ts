@@ -39,7 +39,6 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #template = new EventTemplate()
   /** The text that grew when the template was learnt. */
   #grows: { readonly item: Item; readonly index: number } | undefined
-  #isOpened = false
   /** The server's own name for this answer. */
   #id: string | undefined
   /** The number of the last event, or -1. */
@@ -59,10 +58,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   frame(frame: SseFrame): void {
     this.json = undefined
     this.frameKind = 'lifecycle'
-    if (frame.data === '[DONE]') {
-      this.frameKind = 'noise' // this API has no such marker; some translating proxies add it
-      return
-    }
+    if (frame.data === '[DONE]') return // this API has no such marker; some translating proxies add it
     const known = this.#template.match(frame.data)
     if (known !== undefined && this.#grows !== undefined) return this.#delta(known, this.#grows)
     const plain = parseFrame(frame.data)
@@ -124,13 +120,6 @@ export class ResponsesDecoder implements AnswerDecoder {
       case 'response.queued':
       case 'response.in_progress':
         this.#id ??= stringOr(objectOr(json['response'])['id']) || undefined
-        // The event is repeated as a keep-alive, each time with the whole request in it.
-        if (type === 'response.in_progress' && this.#isOpened) this.frameKind = 'noise'
-        this.#isOpened ||= type === 'response.in_progress'
-        return undefined
-      case 'keepalive':
-      case 'ping':
-        this.frameKind = 'noise'
         return undefined
       case 'response.output_item.added':
         return this.#added(json)

@@ -23,7 +23,8 @@ export class ResponsesShape implements ClientShape {
   #number = 0
   /** The response object that the client was given first. */
   #response: JsonObject | undefined
-  /** The lifecycle events that the client was given. */
+  /** The lifecycle events that the client was given by earlier attempts, and by this one, which may repeat its own as signs of life. */
+  readonly #toldBefore = new Set<unknown>()
   readonly #told = new Set<unknown>()
   /** Another attempt than the first continues what the client holds. */
   #isHealed = false
@@ -43,6 +44,7 @@ export class ResponsesShape implements ClientShape {
   begin(healing: boolean): void {
     this.#upstream = []
     this.#replay = new FlatText()
+    for (const type of this.#told) this.#toldBefore.add(type)
     this.#isHealed ||= healing
     this.#mustCloseOpen = healing
   }
@@ -52,7 +54,7 @@ export class ResponsesShape implements ClientShape {
     const { type, item } = json
     const isMessage = objectOr(item)['type'] === 'message'
     if (type === 'response.output_item.added' && isMessage) this.#upstream.push(upstreamItem(json, undefined))
-    return isMessage || LIFECYCLE.has(type) || PART_EVENTS.has(type)
+    return isMessage || LIFECYCLE.has(type) || SIGNS_OF_LIFE.has(type) || PART_EVENTS.has(type)
   }
 
   replayed(text: string): void {
@@ -98,7 +100,7 @@ export class ResponsesShape implements ClientShape {
 
   #lifecycle(frame: SseFrame, json: JsonObject): SseFrame | string {
     const { type } = json
-    if (this.#told.has(type) || this.#isHealed) return ''
+    if (this.#toldBefore.has(type) || this.#isHealed) return ''
     const response = objectOr(json['response'])
     this.#response ??= response
     this.#told.add(type)
@@ -435,6 +437,7 @@ const PART_EVENTS: ReadonlySet<unknown> = new Set([
   'response.content_part.done',
 ])
 const LIFECYCLE: ReadonlySet<unknown> = new Set(['response.created', 'response.queued', 'response.in_progress'])
+const SIGNS_OF_LIFE: ReadonlySet<unknown> = new Set(['keepalive', 'ping'])
 
 type ClientItem = {
   readonly id: string

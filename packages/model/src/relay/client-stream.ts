@@ -45,7 +45,6 @@ const MOVES: Readonly<Record<State, Readonly<Record<FrameKind, Move>>>> = {
     'item-end': 'send:flowing',
     tool: 'hold:holding-tools',
     tail: 'hold',
-    noise: 'hold',
   },
   flowing: {
     lifecycle: 'follow',
@@ -55,7 +54,6 @@ const MOVES: Readonly<Record<State, Readonly<Record<FrameKind, Move>>>> = {
     'item-end': 'send',
     tool: 'hold:holding-tools',
     tail: 'hold',
-    noise: 'follow',
   },
   'holding-item': {
     lifecycle: 'hold',
@@ -65,7 +63,6 @@ const MOVES: Readonly<Record<State, Readonly<Record<FrameKind, Move>>>> = {
     'item-end': 'send:flowing',
     tool: 'hold:holding-tools',
     tail: 'hold:flowing',
-    noise: 'hold',
   },
   'holding-tools': HOLD_ALL, // I2
   'holding-answer': HOLD_ALL, // I2
@@ -159,7 +156,7 @@ export class ClientStream {
     if (kind === 'content' && this.#isAdaptive && this.#state === 'holding-answer') this.#holdForAWhile()
     const mustHold = this.#mustHold(kind)
     if (mustHold || this.hasBacklog) {
-      const isKept = (frame.source?.events ?? 1) > 1 || this.shape.opensStream?.(json) === true
+      const isKept = (frame.source?.events ?? 1) > 1 || this.#mayGoWithPing(json)
       this.#held.add(kind, frame, isKept ? json : undefined, fresh, texts)
       this.#charge()
       if (this.#held.length > this.#options.holdBytesMax) this.#goThrough()
@@ -354,6 +351,12 @@ export class ClientStream {
     this.#wroteSinceTick = false
   }
 
+  /** Only what nothing else waits before. */
+  #mayGoWithPing(json: JsonObject | undefined): boolean {
+    const { last } = this.#held
+    return (last === undefined || last.json !== undefined) && this.shape.opensStream?.(json) === true
+  }
+
   #ping(): void {
     for (let run = this.#held.first; this.shape.opensStream?.(run?.json) === true; run = this.#held.first) {
       this.#held.takeFirst()
@@ -390,6 +393,5 @@ function everyKind(move: Move): Readonly<Record<FrameKind, Move>> {
     'item-end': move,
     tool: move,
     tail: move,
-    noise: move,
   }
 }

@@ -54,6 +54,10 @@ export class HeldFrames {
     return this.#runs[0]
   }
 
+  get last(): HeldRun | undefined {
+    return this.#runs.at(-1)
+  }
+
   /** `json` only if it cannot be had from the frame. */
   add(kind: FrameKind, frame: SseFrame, json: JsonObject | undefined, fresh: Fresh, texts: readonly Segment[]): void {
     let run = this.#runs.at(-1)

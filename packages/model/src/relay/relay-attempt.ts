@@ -311,7 +311,6 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const { ended, finish } = this.#answer
     const isTail = finish !== null || ended || this.#decoder.isTail === true
     const told = this.#decoder.frameKind
-    if (told === 'noise') return
     if (isTail || told === 'tool') this.#mustBeOpen()
     if (told !== undefined) this.#kind = told
     if (told === 'item' || told === 'item-end') return this.#passItem(told, frame)
