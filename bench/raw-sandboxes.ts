@@ -1,6 +1,6 @@
 /**
  * Ways to make a sandbox for one `true`, without the runner: a shell gets a word and answers with the exit code. They show what the
- * design costs and what was rejected: entering a living sandbox (D, E), using one again (K), building one ahead (P, which is ours).
+ * design costs and what was rejected: entering a living sandbox (D, E), using one again (K), building one ahead (P: fast, and more code than a few milliseconds are worth).
  * The arguments of bubblewrap are those of a real exec, whose sandbox is also the living one.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
@@ -19,6 +19,8 @@ export type RawWay = {
 
 export type RawSandboxes = { readonly ways: readonly RawWay[]; readonly missing: readonly string[]; close(): void }
 
+export const RAW_BWRAP = 'raw: bwrap, our arguments'
+
 /** `exec`: the folder of an exec that runs in a sandbox. */
 export async function rawSandboxes(exec: string, folder: string): Promise<RawSandboxes> {
   const args = join(folder, 'sandbox-args')
@@ -32,7 +34,7 @@ export async function rawSandboxes(exec: string, folder: string): Promise<RawSan
   const shells = {
     'raw: fork and exec': new Shell(args, ONE_BY_ONE, ['true']),
     'raw: as level process (`setsid`, `env -i`)': new Shell(args, ONE_BY_ONE, ['setsid', 'env', '-i', '/bin/true']),
-    'raw: bwrap, our arguments': new Shell(args, ONE_BY_ONE, [...bwrap, 'true']),
+    [RAW_BWRAP]: new Shell(args, ONE_BY_ONE, [...bwrap, 'true']),
     'raw D: `nsenter` and `setpriv` into a living sandbox': new Shell(args, ONE_BY_ONE, [...enter, ...drop]),
     'raw E: D with its own pids and /proc': new Shell(args, ONE_BY_ONE, [...enterAsRoot, ...nested, ...drop]),
     'raw K: one sandbox for all commands': new Shell(args, 'exec "$@"', [

@@ -25,8 +25,8 @@ type Runner = { readonly url: string; readonly token: string; readonly child: Ch
 const folder = mkdtempSync(join(tmpdir(), 'breakfall-bench-'))
 const main = fileURLToPath(new URL('../packages/runner/src/main.ts', import.meta.url))
 
-async function start(level: 'bwrap' | 'process', ...more: readonly string[]): Promise<Runner> {
-  const stateDir = join(folder, [level, ...more].join(''))
+async function start(level: 'bwrap' | 'process'): Promise<Runner> {
+  const stateDir = join(folder, level)
   const flags = [
     '--json',
     '--state-dir',
@@ -37,7 +37,6 @@ async function start(level: 'bwrap' | 'process', ...more: readonly string[]): Pr
     'process',
     '--isolation',
     level,
-    ...more,
   ]
   const child = spawn(process.execPath, [main, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
   const line = await new Promise<string>((resolve) => createInterface({ input: child.stdout }).once('line', resolve))
@@ -167,7 +166,7 @@ const resident = async (runner: Runner): Promise<number> =>
   Number(/^breakfall_runner_resident_bytes (\d+)/m.exec(await call(runner, 'GET', '/metrics'))?.[1])
 
 async function idleBoxes(runner: Runner): Promise<number> {
-  await box(runner, { id: 'warm' })
+  await box(runner, { id: 'first' })
   const before = await resident(runner)
   for (let i = 0; i < IDLE_BOXES; i += 1) await box(runner, { id: `idle${i}` })
   return Math.max(0, (await resident(runner)) - before) / IDLE_BOXES
@@ -187,22 +186,20 @@ function keeperBytes(runner: Runner): number {
 const runners = {
   process: await start('process'),
   bwrap: await start('bwrap'),
-  cold: await start('bwrap', '--no-warm'),
 }
 try {
   for (const runner of Object.values(runners)) await box(runner, { id: 'b1' })
   const trips = await roundTrips(runners)
   const once = (runner: Runner) => () => exec(runner, 'b1', { command: ['true'] })
-  await call(runners.cold, 'POST', '/v1/default/boxes/b1/exec', { execId: 'living', command: ['sleep', '86400'] })
-  const living = join(folder, 'bwrap--no-warm/boxes/default/b1/execs/living')
+  await call(runners.bwrap, 'POST', '/v1/default/boxes/b1/exec', { execId: 'living', command: ['sleep', '86400'] })
+  const living = join(folder, 'bwrap/boxes/default/b1/execs/living')
   while (!readFileSync(join(living, 'status'), 'latin1').includes('"child-pid"')) await sleep(10)
   const raw = await rawSandboxes(living, folder)
   const paused = await sandboxTrips({
     raw,
     plain: () => plain(['true']),
     process: once(runners.process),
-    warm: once(runners.bwrap),
-    cold: once(runners.cold),
+    bwrap: once(runners.bwrap),
   })
   raw.close()
   const keeper = keeperBytes(runners.process)
@@ -216,11 +213,11 @@ try {
     exec: (command) => exec(runners.bwrap, 'large', { command }),
     checkpoint: () => call(runners.bwrap, 'POST', '/v1/default/boxes/large/checkpoints', {}),
   })
-  const idleBytes = await idleBoxes(runners.bwrap) // last: each builds a sandbox ahead
+  const idleBytes = await idleBoxes(runners.bwrap)
   const middle = (name: keyof typeof trips): number => quantile(trips[name], 0.5)
   const allowedMs = GOAL.ratio * middle('plain') + GOAL.extraMs
   const text = [
-    `## Round trip of \`true\`, in milliseconds\n\nMedian of ${ROUNDS}, in turns. From the request to the last byte of its event stream. The goal is ${GOAL.ratio} times a plain spawn and ${GOAL.extraMs} ms: ${round(allowedMs)} ms here (level process: ${middle('process') <= allowedMs ? 'kept' : 'missed'}; level bwrap: ${middle('bwrap') <= allowedMs ? 'kept' : 'missed'}).\n`,
+    `## Round trip of \`true\`, in milliseconds\n\nMedian of ${ROUNDS}, in turns. From the request to the last byte of its event stream. The goal is ${GOAL.ratio} times a plain spawn and ${GOAL.extraMs} ms: ${round(allowedMs)} ms here (level process: ${middle('process') <= allowedMs ? 'kept' : 'missed'}). The goal for level bwrap is below.\n`,
     table(
       ['', 'p50', 'p95', 'against a plain spawn'],
       (['plain', 'process', 'bwrap'] as const).map((name) => [
@@ -232,7 +229,7 @@ try {
     ),
     `\nThe sandbox itself costs ${round(middle('bwrap') - middle('process'))} ms an exec.\n`,
     `These run one after another in one box, without a pause. Each reuses what the exec before left: a keeper, already in its control groups, which waits up to a minute for the next exec of its box (${round(keeper / 1024)} KiB of private memory), and named pipes, made in bulk. The first exec of a box, and the first that runs in parallel with another, has to start its keeper: ${round(quantile(first, 0.5))} ms (median of ${FIRST_BOXES}).\n`,
-    paused.text,
+    paused,
     checkpoints,
     `## Output\n\n${OUTPUT_BYTES / 1e6} MB to the end of the exec, kept on disk, against a plain pipe that is only counted: ${round(output.runner)} MB/s against ${round(output.plain)} MB/s, ${round(output.runner / output.plain)}× (goal: at least ${GOAL.throughput}×).\n`,
     `## Many\n\n${SHORT} short execs, 20 at a time: ${short.lost}, ${round(short.perSecond)} a second; at level bwrap ${sandboxed.lost}, ${round(sandboxed.perSecond)} a second. ${PARALLEL} at once: over after ${round(many.ms / 1000)} s; health was asked ${many.healthMs.length} times meanwhile and answered after ${round(quantile(many.healthMs, 0.5))} ms (median), ${round(quantile(many.healthMs, 0.99))} ms (p99), ${round(Math.max(...many.healthMs))} ms (worst).\n`,

@@ -11,7 +11,6 @@ const PLATFORM = 'packages/supervisor/src/platform.ts'
 const PROC_ELSEWHERE: Readonly<Record<string, string>> = {
   'packages/supervisor/src/reaper.ts': 'a shell script that outlives this process',
   'packages/runner/src/exec/keeper.ts': 'a shell script that runs outside the sandbox',
-  'packages/runner/src/exec/door.ts': 'a shell script that runs in the sandbox',
   'packages/runner/src/isolation/shared-network.ts': 'a command that runs in the sandbox',
   'packages/runner/src/isolation/remount.ts': 'a Perl script that enters the sandbox',
   'packages/runner/src/isolation/bwrap-args.ts': 'arguments of bubblewrap',

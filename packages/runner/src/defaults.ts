@@ -16,8 +16,6 @@ export const RUNNER_DEFAULTS = {
   keeperNoteMs: 500, // from a keeper's claim to its first status line, on a loaded machine
   keepersIdleMax: 32, // per box; each is a shell of a few hundred KiB
   keepersIdleAll: 256, // in all boxes together: an ordinary user may have only a few thousand processes
-  warmMax: 4, // sandboxes built ahead, per box; each is four processes of 0.7 MiB together
-  warmAll: 256, // in all boxes together
   capturesMax: 2, // checkpoints being taken at once, of all boxes: they share the disk with commands
   checkpointMs: 5_000, // an automatic checkpoint; after that it is skipped, and the next one continues from there
   checkpointFirstMs: 300_000, // the first of a box reads every file, and a caller may wait for one; a busy machine takes minutes for a gigabyte

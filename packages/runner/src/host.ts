@@ -39,17 +39,6 @@ export type RunnerHost = {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** How many keepers this process has made, how many of them are idle, and whether PID 1 was seen to collect what they left. */
   readonly keepers: { made: number; idle: number; hasCollected: boolean }
-  /** Sandboxes that are built ahead: whether, and how many there are in all boxes. */
-  readonly warm: {
-    readonly isOn: boolean
-    readonly max: number
-    /** Of all boxes, also those that are being built. */
-    count: number
-    /** Those that wait for a command, the longest first, each with what discards it. */
-    readonly waiting: Map<object, () => void>
-  }
-  /** The machine's shell adds no variables to what it starts. */
-  readonly isPlainShell: boolean
   /** The words that start a keeper with an empty session keyring. */
   readonly keyring: readonly string[]
   /** Sandboxes of a box can share a network here. */

@@ -23,7 +23,6 @@ async function main(): Promise<void> {
       'allow-ports': { type: 'boolean', default: false },
       'allow-isolation': { type: 'string', multiple: true, default: [] },
       isolation: { type: 'string' },
-      'no-warm': { type: 'boolean', default: false },
       'allow-host': { type: 'string', multiple: true, default: [] },
       'idle-exit-ms': { type: 'string' },
       'boxes-max': { type: 'string' },
@@ -46,7 +45,6 @@ async function main(): Promise<void> {
     home: values.home === undefined ? undefined : homeModeOf(values.home),
     allowPorts: values['allow-ports'],
     allowIsolation,
-    warm: !values['no-warm'],
     isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
     idleExitMs:
       values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),

@@ -16,10 +16,6 @@ export type RunnerOptions = {
   readonly allowMount?: readonly string[] | undefined
   /** The home folder of boxes that do not say. */
   readonly home?: 'real' | 'private' | undefined
-  /** False: no sandbox is built ahead. */
-  readonly warm?: boolean | undefined
-  /** Sandboxes that are built ahead, in all boxes together. */
-  readonly warmAll?: number | undefined
   /** Callers may open ports of boxes on the loopback of this machine. */
   readonly allowPorts?: boolean | undefined
   readonly allowIsolation?: readonly 'process'[] | undefined

@@ -1,5 +1,4 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
-import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -95,13 +94,6 @@ export async function readHost(
       home,
     },
     environment,
-    warm: {
-      isOn: isolation.level === 'bwrap' && options.warm !== false,
-      max: options.warmAll ?? RUNNER_DEFAULTS.warmAll,
-      count: 0,
-      waiting: new Map(),
-    },
-    isPlainShell: await isPlainShell(),
     sharedNetwork: await canShareNetwork(isolation, nsenter, layout),
     keyring: await findKeyringPrefix(path),
     internet: { ...INTERNET, ...options.internet },
@@ -147,16 +139,6 @@ async function canShareNetwork(
   if (level !== 'bwrap' || bwrap === null || nsenter === null) return false
   const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
   return probeSharedNetwork({ bwrap, nsenter }, layout, { kind: 'userns', uid, gid, disableUserns })
-}
-
-/** Bash, for example, exports SHLVL and _ to what it starts. */
-function isPlainShell(): Promise<boolean> {
-  const script = 'unset OLDPWD; exec env'
-  return new Promise((resolve) => {
-    execFile('/bin/sh', ['-c', script], { env: { PATH: '/usr/bin:/bin' }, timeout: 5_000 }, (error, stdout) =>
-      resolve(error === null && /^(PATH=.*\n|PWD=.*\n)*$/.test(stdout)),
-    )
-  })
 }
 
 /** Null if there is no program for this machine. */

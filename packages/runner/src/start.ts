@@ -137,7 +137,6 @@ async function serve(options: RunnerOptions, stateDir: string, lock: FileLock, p
         box.ports.closeAll()
         box.names?.close()
         box.checkpoints?.close()
-        box.warm.close()
         await box.keepers.close()
         box.reservations.close()
       }

@@ -70,6 +70,21 @@ describe('how an exec ended', () => {
       facts(`${RAN}{ "exit-code": 0 }\nexit 0\n`, { stop: 'timed_out' }),
       { cause: 'timed_out', started: true, code: 0 },
     ],
+    [
+      'of an earlier version, in a sandbox that was built ahead',
+      facts(`${RAN}warm\nready\nbegun 77\n{ "exit-code": 7 }\nexit 7\n`),
+      { cause: 'exited', started: true, code: 7 },
+    ],
+    [
+      'of an earlier version, whose sandbox never got its command',
+      facts(`${RAN}warm\nready\n{ "exit-code": 125 }\nexit 125\n`),
+      { cause: 'spawn_failed', started: false, code: null },
+    ],
+    [
+      'the same, and its keeper is gone',
+      facts(`${RAN}warm\nready\n`),
+      { cause: 'runner_lost', started: null, code: null },
+    ],
     ['the sandbox could not start it', facts(`${RAN}exit 1\n`), { cause: 'spawn_failed', started: false, code: null }],
     [
       'the keeper failed before the command',

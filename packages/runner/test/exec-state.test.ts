@@ -29,8 +29,6 @@ const reserved: State = { phase: 'reserved' }
 const spawning: State = { phase: 'spawning', slot, attempt: 1 }
 const starting: State = { phase: 'starting', slot, attempt: 1, run: 'r1', stop: null }
 const secondStart: State = { phase: 'starting', slot, attempt: 2, run: 'r2', stop: null }
-const rebuilding: State = { phase: 'rebuilding', slot, run: 'r1', stop: null }
-const rebuildingStopped: State = { phase: 'rebuilding', slot, run: 'r1', stop: 'killed' }
 const recovered: State = { phase: 'recovered', run: 'r1', stop: null }
 const running: State = { phase: 'running', run: 'r1', startedAtMs: 3, stop: null }
 const ending: State = { phase: 'ending', claimed: true, run: 'r1', startedAtMs: 3, stop: null }
@@ -58,21 +56,6 @@ describe('each input in each phase that expects it', () => {
     ['a keeper dies before the command', starting, LOST_BEFORE_COMMAND, 'ending', 'free_slot unwatch settle'],
     ['a keeper dies with the command', starting, LOST, 'ending', 'free_slot unwatch settle'],
     ['a keeper dies while it runs', running, LOST, 'ending', 'unwatch settle'],
-    ['a warm sandbox ends before it began', starting, { type: 'sandbox_lost' }, 'rebuilding', 'unwatch retire'],
-    ['the same in a second keeper', secondStart, { type: 'sandbox_lost' }, 'ending', 'free_slot unwatch settle'],
-    ['the same after a restart', recovered, { type: 'sandbox_lost' }, 'ending', 'unwatch settle'],
-    ['it is gone for certain', rebuilding, { type: 'retired', isUnused: true }, 'spawning', 'dismiss spawn'],
-    ['it may have started', rebuilding, { type: 'retired', isUnused: false }, 'ending', 'free_slot settle'],
-    ['stopped while it is replaced', rebuilding, KILL, 'rebuilding', 'note_reason'],
-    [
-      'gone, and stopped meanwhile',
-      rebuildingStopped,
-      { type: 'retired', isUnused: true },
-      'ending',
-      'free_slot settle',
-    ],
-    ['it wrote after all', rebuilding, { type: 'started', atMs: 3 }, 'ending', 'log_start free_slot settle'],
-    ['its keeper dies while it is replaced', rebuilding, LOST, 'rebuilding', ''],
     [
       'adopted before it started',
       reserved,
@@ -183,8 +166,6 @@ function possible(state: State, hadTurn: boolean): readonly Input[] {
     LOST_BEFORE_COMMAND,
     LOST_UNCLAIMED,
     { type: 'exit_reported' },
-    { type: 'sandbox_lost' },
-    ...(state.phase === 'rebuilding' ? [true, false].map((isUnused) => ({ type: 'retired', isUnused }) as const) : []),
     { type: 'kill_failed' },
     { type: 'release' },
   ]
@@ -207,7 +188,7 @@ test('in 5000 random lives nothing is spawned, settled, killed or given back twi
     const times = (name: string): number => done.filter((action) => action === name).length
     const life = `seed ${seed}: ${done.join(' ')}`
     assert.ok(times('spawn') <= 2 && times('spawn') <= 1 + times('unwatch'), life)
-    for (const name of ['settle', 'kill', 'note_reason', 'log_start', 'free_slot', 'leave', 'retire', 'dismiss'])
+    for (const name of ['settle', 'kill', 'note_reason', 'log_start', 'free_slot', 'leave'])
       assert.ok(times(name) <= 1, `${name}: ${life}`)
     assert.ok(times('kill') <= times('note_reason'), life)
     if (hadTurn && (state.phase === 'over' || state.phase === 'ending')) assert.equal(times('free_slot'), 1, life)

@@ -227,28 +227,6 @@ export async function until<T>(look: () => Promise<T> | T, holds: (value: T) => 
   }
 }
 
-/** The folders of sandboxes that are built ahead and wait for a command. */
-export function warmOnes(stateDir: string, boxId: string): readonly string[] {
-  const folder = join(stateDir, 'boxes/default', boxId, 'warm')
-  if (!existsSync(folder)) return []
-  return readdirSync(folder)
-    .map((name) => join(folder, name))
-    .filter((each) => {
-      try {
-        return readFileSync(join(each, 'status'), 'latin1').includes('\nready\n')
-      } catch {
-        return false // it is being made, or was just taken
-      }
-    })
-}
-
-/** Resolves when one waits. */
-export const oneWarm = (stateDir: string, boxId = 'b1'): Promise<readonly string[]> =>
-  until(
-    () => warmOnes(stateDir, boxId),
-    (found) => found.length > 0,
-  )
-
 /** Processes that carry a runner's mark: its keepers, and at level process what they started. */
 export function keepersOf(runnerId: string): readonly number[] {
   return readdirSync('/proc')

@@ -107,7 +107,6 @@ const isolationSchema = record({
   pidsLimit: z.boolean(),
   cpuLimit: z.boolean().optional(),
   sharedNetwork: z.boolean().optional().describe('execs of the box can reach each other on loopback'),
-  warm: z.boolean().optional().describe('sandboxes are built ahead, and used once'),
   seccomp: z.boolean().optional().describe('a filter denies system calls that namespaces do not contain'),
 })
 

@@ -60,7 +60,6 @@ function config({ host, boxes }: ApiContext): object {
       cpuLimit: cgroups.has('cpu'),
       seccomp: isolation.seccomp !== null,
       keyring: host.keyring.length > 0,
-      warm: host.warm.isOn,
       sharedNetwork: host.sharedNetwork,
       lacks: lacksHere(host),
       wholeTree: isolation.level === 'bwrap' || cgroups.holdsTrees,

@@ -28,12 +28,10 @@ import { BoxNetwork } from './box-network.ts'
 import { BoxPorts } from './box-ports.ts'
 import { GuardWatch } from './guard-watch.ts'
 import { groupNameOf, Keepers } from './keepers.ts'
-import { planAhead, planView } from './launch.ts'
 import { nextRun, type RestartingBox, Restarts } from './restarts.ts'
 import { mayFollow, wrongState } from './states.ts'
 import { GitIndexes } from './planted.ts'
 import { type BoxPaths, saveBox, type StoredBox } from './stored.ts'
-import { WarmSandboxes } from './warm.ts'
 import { checkpointsFor } from './checkpointed.ts'
 import { openSame } from './workspace-identity.ts'
 
@@ -47,7 +45,6 @@ export class Box {
   readonly execs: BoxExecs
   readonly starter: ExecStarter
   readonly keepers: Keepers
-  readonly warm: WarmSandboxes
   readonly restarts: Restarts
   readonly reservations: Reservations
   readonly uploads: Uploads
@@ -79,15 +76,6 @@ export class Box {
       groupName: this.groupName,
       execs: paths.execs,
       pids: () => this.record.limits.pids,
-      reuse: (keeper) => this.warm.refill(keeper),
-    })
-    this.warm = new WarmSandboxes(host, {
-      folder: paths.warm,
-      isRunning: () => this.state === 'running',
-      plan: () => (this.isAway ? undefined : planAhead(host, stored, planView(host, stored, paths).view)),
-      makeKeeper: () => this.keepers.make(),
-      discardKeeper: (keeper) => this.keepers.discard(keeper),
-      onChange: () => this.keepers.limitPids(),
     })
     this.uploads = new Uploads(paths.uploads)
     this.network = this.#networkFor(host)
@@ -99,11 +87,6 @@ export class Box {
     this.checkpoints = checkpointsFor(host, this)
     this.starter = new ExecStarter(host, this)
     this.restarts = new Restarts(this.#restarting(host))
-  }
-
-  /** It has names to reach, and its network is not there yet. */
-  get isAway(): boolean {
-    return this.names !== undefined && this.network?.join === undefined
   }
 
   /** Makes the network of the box, and serves its names. */
@@ -261,7 +244,6 @@ export class Box {
     if (this.state !== 'stopped') throw wrongState(this.id, this.state)
     this.#requireRoom()
     this.openGroups()
-    this.warm.open()
     this.moveTo('running')
   }
 
@@ -333,7 +315,6 @@ export class Box {
         exec.stop('box_stopped', Math.min(STOP_GRACE_MS_MAX, exec.setup.reservation.request.killGraceMs)),
       ),
     )
-    this.warm.close()
     await this.keepers.close()
     this.ports.closeAll()
     this.names?.close()

@@ -102,12 +102,8 @@ export class Boxes {
       box.openGroups()
       box.moveTo('running')
       this.#boxes.set(`${prefix}/${id}`, box)
-      if (box.names === undefined) box.warm.refillSoon(FIRST_SANDBOX_MS)
-      else
-        void box
-          .openNetwork()
-          .then(() => box.warm.refillSoon(FIRST_SANDBOX_MS))
-          .catch((error: unknown) => this.#onProblem(`cannot open the network of box ${id}`, error))
+      if (box.names !== undefined)
+        void box.openNetwork().catch((error: unknown) => this.#onProblem(`cannot open the network of box ${id}`, error))
       box.checkpoints?.takeFirst()
       return box
     } catch (error) {
@@ -226,8 +222,6 @@ export class Boxes {
     removeTree(folder).catch((error: unknown) => this.#onProblem(`cannot delete ${folder}`, error))
   }
 }
-
-const FIRST_SANDBOX_MS = 5 // the caller hears of its box first
 
 /** Only names that we give; anything else in the folder is not ours. */
 function foldersIn(folder: string): readonly string[] {

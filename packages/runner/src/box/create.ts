@@ -50,7 +50,6 @@ export function designBox(
       pidsLimit: limits.pids !== null,
       cpuLimit: limits.cpus !== null,
       seccomp: level === 'bwrap' && host.isolation.seccomp !== null,
-      warm: level === 'bwrap' && host.warm.isOn,
       sharedNetwork: level !== 'bwrap' || network === 'host' || host.sharedNetwork,
     },
     limits,

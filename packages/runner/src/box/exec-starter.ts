@@ -14,7 +14,7 @@ import type { BoxState, ExecRequest } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { Exec } from '../exec/exec.ts'
-import { EXEC_FILES, type ExecReservation, makeExecFolder, replaceStatus } from '../exec/folder.ts'
+import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
 import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
 import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host.ts'
@@ -25,11 +25,10 @@ import { networkDenied } from '../network/denials.ts'
 import type { BoxNetwork } from './box-network.ts'
 import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
-import { type LaunchPlan, planAhead, planLaunch, prepareJob } from './launch.ts'
+import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
 import type { Origin, Restarts } from './restarts.ts'
 import { requireRunning } from './states.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
-import type { WarmSandbox, WarmSandboxes } from './warm.ts'
 import { newId } from '@breakfall/wire/node'
 
 /** What starting an exec needs of its box. */
@@ -43,7 +42,6 @@ export type StartingBox = {
   readonly stored: StoredBox
   readonly execs: BoxExecs
   readonly keepers: Keepers
-  readonly warm: WarmSandboxes
   readonly restarts: Restarts
   readonly reservations: Reservations
   readonly guardWatch: GuardWatch | undefined
@@ -108,19 +106,14 @@ export class ExecStarter {
   }
 
   /** Registers an exec. Without a plan it is one of an earlier runner, and can never be spawned again. */
-  open(reservation: ExecReservation, plan?: LaunchPlan, warm?: WarmSandbox): Exec {
+  open(reservation: ExecReservation, plan?: LaunchPlan): Exec {
     const { id: boxId, prefix, groupName, execs, keepers, stored } = this.#box
     const folder = execs.folderOf(reservation.execId)
     const { cgroups, clock, queue, pump, runnerId, retention } = this.#host
     const mark = `${runnerId}/${prefix}/${boxId}/${reservation.execId}`
-    let unused = warm
-    const abandon = (): void => {
-      if (unused !== undefined) this.#box.warm.abandon(unused)
-      unused = undefined
-    }
     const { names } = this.#box
     const deniedBefore = names?.denials.snapshot() ?? new Map<string, number>()
-    const exec: Exec = new Exec({
+    const exec = new Exec({
       boxId,
       folder,
       reservation,
@@ -131,24 +124,11 @@ export class ExecStarter {
       clock,
       queue,
       pump,
-      spawn: (atMs, onGone, newKeeper) => {
+      keepers,
+      prepare: () => {
         if (plan === undefined) throw new Error('an exec of an earlier runner is never spawned again')
-        const { execId, request } = reservation
-        const ready = unused
-        if (ready !== undefined && !ready.keeper.isGone && !newKeeper) {
-          const keeper = ready.run({ ...plan, merge: request.merge, atMs: Math.round(atMs) }, onGone)
-          unused = undefined
-          keepers.limitPids()
-          return keeper
-        }
-        if (warm !== undefined) replaceStatus(folder) // the lines of a sandbox that ended before it was used
-        abandon()
-        const job = prepareJob(this.#host, plan, { folder, request, mark })
-        exec.stdin.prepare()
-        return keepers.run({ execId, atMs, ...job }, onGone, newKeeper)
+        return prepareJob(this.#host, plan, { folder, request: reservation.request, mark })
       },
-      onTreeEnd: (pids) => keepers.ended(pids),
-      giveBack: (keeper, isClean) => keepers.giveBack(keeper, isClean),
       whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
       groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
       denied: () => {
@@ -158,7 +138,6 @@ export class ExecStarter {
       },
       onQuiet: () => this.#box.guardWatch?.ended(reservation.execId),
       onEnd: (end) => {
-        abandon()
         this.#box.guardWatch?.remove(reservation.execId)
         this.#box.checkpoints?.execEnds(reservation.execId)
         execs.addFinished(reservation.execId, end, reservation.hash, false)
@@ -202,13 +181,11 @@ export class ExecStarter {
     await this.#shareNetwork(request)
     const command = commandOfRequest(request)
     const plan = this.#plan(command, request)
-    const warm = this.#takeWarm(request, plan)
-    const pipes = warm === undefined ? await fifos.hold(pipesOf(request).length) : []
+    const pipes = await fifos.hold(pipesOf(request).length)
     try {
       this.#checkRoom(request) // making pipes may take a while: the box may be stopped, or gone, by now
     } catch (error) {
       fifos.giveBack(pipes)
-      if (warm !== undefined) this.#box.warm.abandon(warm)
       throw error
     }
     const reservation: ExecReservation = {
@@ -226,33 +203,17 @@ export class ExecStarter {
     const synced = reservations.add({ execId, machineBootId: clock.machineBootId, hash })
     synced.catch(ignored) // if the folder fails first, that is the error to report
     try {
-      if (warm === undefined) this.#makeFolder(folder, reservation, plan, pipes)
-      else warm.become(folder, reservation)
+      this.#makeFolder(folder, reservation, plan, pipes)
       await synced
       this.#checkRoom(request) // I2
       admit() // I4
     } catch (error) {
-      if (warm !== undefined) this.#box.warm.abandon(warm)
       rmSync(folder, { recursive: true, force: true }) // I3
       throw error
     }
-    const exec = this.open(reservation, plan, warm)
+    const exec = this.open(reservation, plan)
     exec.start()
     return exec
-  }
-
-  /** Undefined if none is ready for this. */
-  #takeWarm(request: FilledRequest, { view }: LaunchPlan): WarmSandbox | undefined {
-    const { warm, stored } = this.#box
-    if (request.stdin === 'pipe' || !this.#host.warm.isOn) return undefined
-    try {
-      const ahead = planAhead(this.#host, stored, view)
-      return ahead === undefined ? undefined : warm.take(ahead)
-    } catch {
-      return undefined // the ordinary path finds the same problem and reports it
-    } finally {
-      warm.refillSoon(REFILL_MS)
-    }
   }
 
   #checkRoom({ background }: FilledRequest): void {
@@ -307,8 +268,6 @@ export class ExecStarter {
       fifos.moveTo(pipes[i] ?? '', join(folder, file), owner)
   }
 }
-
-const REFILL_MS = 100 // a short command is over by then, and its keeper builds the next sandbox
 
 /** The pipes that an exec needs. */
 function pipesOf(request: FilledRequest): readonly string[] {

@@ -23,11 +23,7 @@ export type KeepersBox = {
   readonly groupName: string
   readonly execs: string
   readonly pids: () => number | null
-  /** Asked a moment after an exec's end: true if the keeper has other work now. */
-  readonly reuse?: ((keeper: Keeper) => boolean) | undefined
 }
-
-const REUSE_MS = 2 // the caller hears of the end first
 
 export class Keepers {
   readonly #host: KeeperHost
@@ -53,7 +49,7 @@ export class Keepers {
     const keeper = waiting ?? this.#make()
     this.#unlist(keeper)
     keeper.expect(job)
-    this.limitPids() // before anything of the job runs
+    this.#limitPids() // before anything of the job runs
     keeper.run(job, onGone)
     return keeper
   }
@@ -71,27 +67,13 @@ export class Keepers {
     timer.unref()
     this.#idle.set(keeper, timer)
     this.#host.keepers.idle += 1
-    setTimeout(() => this.#offer(keeper), REUSE_MS).unref()
-  }
-
-  /** A keeper in its own control group, for what is built ahead. */
-  make(): Keeper {
-    const keeper = this.#make()
-    this.limitPids()
-    return keeper
   }
 
   /** These have ended, or were killed, and may not be collected yet. */
   ended(pids: Iterable<number>): void {
     if (this.#box.pids() === null) return
     this.#ended.add(pids)
-    this.limitPids()
-  }
-
-  /** Ends a keeper and everything in its group. */
-  discard(keeper: Keeper): void {
-    this.#unlist(keeper)
-    this.#discard(keeper)
+    this.#limitPids()
   }
 
   /** Ends idle keepers. Resolves when they and their groups are gone. */
@@ -103,11 +85,7 @@ export class Keepers {
 
   // ---- details, in the order they are used above ----
 
-  #offer(keeper: Keeper): void {
-    if (!this.#idle.has(keeper) || keeper.isGone) return
-    if (this.#box.reuse?.(keeper) === true) this.#unlist(keeper)
-  }
-
+  /** Ends a keeper and everything in its group. */
   #discard(keeper: Keeper): void {
     if (!keeper.isGone) this.#ending.add(keeper)
     const others = (keeper.group?.processes() ?? []).filter((pid) => pid !== keeper.pid)
@@ -138,7 +116,7 @@ export class Keepers {
     keeper.group?.remove()
     this.#all.delete(keeper)
     this.#ending.delete(keeper)
-    this.limitPids()
+    this.#limitPids()
   }
 
   #expire(keeper: Keeper): void {
@@ -159,7 +137,7 @@ export class Keepers {
   }
 
   /** I2. The limit rises at once and falls a moment later, so short commands do not change it twice each. */
-  limitPids(): void {
+  #limitPids(): void {
     const added = this.#toAdd()
     if (added > this.#addedPids) this.#addPids(added)
     else if (added < this.#addedPids) this.#reviewSoon()
@@ -168,7 +146,7 @@ export class Keepers {
   /** The limit was just set to the caller's. */
   limitPidsAnew(): void {
     this.#addedPids = 0
-    this.limitPids()
+    this.#limitPids()
   }
 
   #toAdd(): number {
@@ -200,7 +178,7 @@ export class Keepers {
     const limits = { everyMs: RUNNER_DEFAULTS.endedPidsEveryMs, forMs: Number.POSITIVE_INFINITY, ref: false }
     void pollUntil(review, limits).then(() => {
       this.#isReviewing = false
-      this.limitPids()
+      this.#limitPids()
     })
   }
 }

@@ -3,7 +3,6 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Network } from '@breakfall/wire'
-import { doorCommand } from '../exec/door.ts'
 import { EXEC_FILES } from '../exec/folder.ts'
 import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
@@ -21,7 +20,7 @@ import {
   withEnvironment,
 } from '../isolation/bwrap-args.ts'
 import { commandEnvironment } from '../isolation/environment.ts'
-import { BOX_HOME, boxView, type BoxView, hostPathOf, type Mount, withGuards } from '../isolation/view.ts'
+import { BOX_HOME, boxView, type BoxView, hostPathOf, withGuards } from '../isolation/view.ts'
 import type { BoxPaths, StoredBox } from './stored.ts'
 import { guardWorkspace } from './guards.ts'
 import { type HomePlan, planHome } from './home-plan.ts'
@@ -68,36 +67,6 @@ function canRead(view: BoxView, file: string): boolean {
   if (!file.startsWith('/')) return false
   const host = hostPathOf(view, file)
   return host !== undefined && existsSync(host)
-}
-
-/** A sandbox that is built before anyone knows what will run in it. */
-export type AheadPlan = {
-  /** Bubblewrap's options, each with a NUL. */
-  readonly args: string
-  /** Device and inode of everything that the door compares. */
-  readonly numbers: string
-  /** The file `door`: the words that start it. */
-  readonly door: string
-  readonly guarded: readonly string[]
-  readonly owner: { readonly uid: number; readonly gid: number } | undefined
-}
-
-/** Undefined without a sandbox. Throws if the workspace is gone. */
-export function planAhead(host: RunnerHost, box: StoredBox, view: BoxView): AheadPlan | undefined {
-  const user = userOf(host, box)
-  if (view.isHost || user === null) return undefined
-  const { network } = box.record
-  const plan = { ...sandboxPlan(host, { view, network, cwd: '/', environment: {}, box }, user), isAhead: true }
-  const door = [...(user.kind === 'setpriv' ? setprivArgs(user) : []), ...doorCommand(plan.entry)]
-  return {
-    args: bwrapOptions(plan)
-      .map((option) => `${option}\0`)
-      .join(''),
-    numbers: (plan.entry?.numbers ?? []).map(({ name, numbers }) => `${name} ${numbers}`).join('\n'),
-    door: launchText(undefined, sandboxWords(host, box, door), host.isolation.seccomp),
-    guarded: guardsOf(plan, box).map(({ at }) => at),
-    owner: user.kind === 'setpriv' ? user : undefined,
-  }
 }
 
 /** What the box sees, as of now. */
@@ -174,11 +143,7 @@ export function prepareJob(
 }
 
 /** Opens a host workspace again and makes its guards now, because it may have changed since the check. */
-function sandboxPlan(
-  host: RunnerHost,
-  plan: Pick<LaunchPlan, 'view' | 'network' | 'cwd' | 'environment' | 'box'>,
-  user: BoxUser,
-): BwrapPlan {
+function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPlan {
   const { view, cwd, environment, box } = plan
   const network = box.join?.() === undefined ? plan.network : 'joined'
   const mounted = mountNumbers(host, box)
@@ -209,10 +174,6 @@ function sandboxCommand(
   plan: BwrapPlan,
   command: readonly string[],
 ): readonly string[] {
-  return sandboxWords(host, box, bwrapCommand(plan, command))
-}
-
-function sandboxWords(host: RunnerHost, box: StoredBox, command: readonly string[]): readonly string[] {
   return [
     ...(box.join?.() ?? []),
     host.isolation.bwrap ?? 'bwrap',
@@ -222,13 +183,9 @@ function sandboxWords(host: RunnerHost, box: StoredBox, command: readonly string
     String(KEEPER_FDS.sandboxStatus),
     ...seccompOptions(host.isolation.seccomp),
     '--',
-    ...command,
+    ...bwrapCommand(plan, command),
   ]
 }
-
-/** The read-only mounts inside a host workspace. */
-const guardsOf = ({ view }: BwrapPlan, { hostWorkspace }: StoredBox): readonly Mount[] =>
-  view.mounts.filter(({ at, host, mode }) => mode === 'ro' && at === host && at.startsWith(`${hostWorkspace}/`))
 
 /** The environment is set last: until then root may be running, and a caller's LD_PRELOAD would apply to root. */
 function plainCommand(host: RunnerHost, plan: LaunchPlan, mark: string): readonly string[] {

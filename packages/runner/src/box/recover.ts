@@ -28,7 +28,7 @@ export async function recoverBox(
   box: Box,
   onDamage: (what: string, error: unknown) => void,
 ): Promise<void> {
-  await removeTree(box.paths.warm) // sandboxes of an earlier process that were not used; their doors have ended
+  await removeTree(join(box.paths.folder, 'warm')) // of an earlier version: sandboxes that were built ahead and not used
   box.uploads.sweep(() => workspaceOf(box.stored, host.clock.machineBootId).open())
   await box.checkpoints?.recover()
   const folders = new Set(box.execs.onDisk())

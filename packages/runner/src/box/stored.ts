@@ -33,7 +33,6 @@ export type BoxPaths = {
   readonly folder: string
   readonly file: string
   readonly execs: string
-  readonly warm: string
   readonly network: string
   readonly names: string
   readonly denied: string
@@ -53,7 +52,6 @@ export function boxPaths(folder: string): BoxPaths {
     folder,
     file: join(folder, 'box.json'),
     execs: join(folder, 'execs'),
-    warm: join(folder, 'warm'),
     network: join(folder, 'network.json'),
     names: join(folder, 'names.json'),
     denied: join(folder, 'denied.json'),

@@ -11,7 +11,7 @@ import type { Exec as ExecRecord } from '@breakfall/wire'
 import { killIncomplete } from './diagnostics.ts'
 import { endOf, keepEnd, removeFilesSoon } from './end.ts'
 import { type EndReason } from './exit-record.ts'
-import { EXEC_FILES, type ExecEnd, noteReason, unclaim } from './folder.ts'
+import { EXEC_FILES, type ExecEnd, noteReason } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import type { Stream } from './event-log.ts'
@@ -24,7 +24,6 @@ import { Background } from './ready.ts'
 import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
 import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
-import { isUnused } from './status.ts'
 import { StatusFile } from './status-file.ts'
 import { StdinPipe } from './stdin.ts'
 import { terminate } from './terminate.ts'
@@ -212,10 +211,6 @@ export class Exec {
         return this.#watch(action.run)
       case 'unwatch':
         return action.run.unwatch()
-      case 'retire':
-        return void this.#retire(action.run)
-      case 'dismiss':
-        return action.run.keeper.dismiss(false)
       case 'open_output':
         return this.#output.open()
       case 'log_start':
@@ -247,15 +242,18 @@ export class Exec {
 
   #giveToKeeper(newKeeper: boolean): void {
     if (this.#state.phase !== 'spawning') return // it was stopped, or its output cannot be kept
-    const spawnedAtMs = this.setup.clock.monotonicMs()
+    const { clock, keepers, prepare } = this.setup
+    const spawnedAtMs = clock.monotonicMs()
     let keeper: Keeper
     try {
-      keeper = this.setup.spawn(spawnedAtMs, (why) => this.#keeperLost(why), newKeeper)
+      const job = prepare()
+      this.stdin.prepare()
+      keeper = keepers.run({ execId: this.id, atMs: spawnedAtMs, ...job }, (why) => this.#keeperLost(why), newKeeper)
     } catch (error) {
       this.#take({ type: 'refused', refusal: refusalOf(error) })
       return
     }
-    this.#take({ type: 'spawned', run: this.#run(ownKeeper(keeper, this.setup.giveBack), spawnedAtMs) })
+    this.#take({ type: 'spawned', run: this.#run(ownKeeper(keeper, keepers), spawnedAtMs) })
   }
 
   #inherit(pid: number | undefined): Run {
@@ -286,8 +284,7 @@ export class Exec {
       this.#begin()
       this.stdin.open()
     }
-    if (this.#status.status.exit !== undefined)
-      this.#take({ type: isUnused(this.#status.status) ? 'sandbox_lost' : 'exit_reported' })
+    if (this.#status.status.exit !== undefined) this.#take({ type: 'exit_reported' })
     else if (!run.keeper.wake()) this.#keeperLost()
   }
 
@@ -311,26 +308,12 @@ export class Exec {
     if (run === null) return
     run.readStatus()
     const claimed = existsSync(join(this.folder, EXEC_FILES.claim))
-    if (claimed && isUnused(this.#status.status)) {
-      this.#take({ type: 'sandbox_lost' })
-      return
-    }
     this.#take({
       type: 'keeper_lost',
       claimed,
       ranNothing: !claimed || (why !== undefined && this.#status.status.pid === undefined),
       refusal: refusalOf(new Error(why ?? 'the keeper was killed before it started the command')),
     })
-  }
-
-  /** Ends what is left of a warm sandbox in which the command never started, and removes its claim. */
-  async #retire(run: Run): Promise<void> {
-    const survivors = await run.endTree()
-    run.readStatus()
-    const { stdoutBytes, stderrBytes } = this.record()
-    const isGone = survivors.length === 0 && isUnused(this.#status.status) && stdoutBytes + stderrBytes === 0
-    const isOurs = this.#state.phase === 'rebuilding' // the next runner may have it by now
-    if (isOurs) this.#take({ type: 'retired', isUnused: isGone && unclaim(this.folder) })
   }
 
   async #kill(run: Run, graceMs: number): Promise<void> {
@@ -364,8 +347,7 @@ export class Exec {
     const survivors = ending.claimed ? await ending.run.endTree() : []
     if (this.#ending() === undefined) return // released: the next runner reads what is left in the pipes
     ending.run?.readStatus()
-    const { warm, begun } = this.#status.status
-    if (ending.claimed && (!warm || begun)) this.#begin()
+    if (ending.claimed) this.#begin()
     await this.#output.drain() // I1: no process is left that could write
     if (this.#ending() !== undefined) this.#finish(survivors)
   }

@@ -86,11 +86,7 @@ function reasonOf(facts: ExitFacts, whyNotRunnable: () => SpawnFailure | undefin
   return whyNotRunnable() ?? (level === 'bwrap' ? 'sandbox_failed' : 'cwd_missing')
 }
 
-/** A warm sandbox says so itself; while it may still be alive, it may yet say it. */
-function startedOf({ status, survivors }: ExitFacts): boolean | null {
-  if (status.warm && !status.begun) return survivors.length === 0 ? false : null
-  return status.pid === undefined ? null : true
-}
+const startedOf = ({ status }: ExitFacts): boolean | null => (status.pid === undefined || status.unused ? null : true)
 
 /** Exit codes of a shell that failed before it reached the command. */
 const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
@@ -100,8 +96,7 @@ const BEFORE_COMMAND: ReadonlySet<number | undefined> = new Set([2, 126])
  * level process a command can change the status file.
  */
 function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boolean {
-  if (status.refused) return true
-  if (status.warm) return !status.begun
+  if (status.refused || status.unused) return true
   if (status.pid === undefined) return BEFORE_COMMAND.has(status.exit) && stdoutBytes + stderrBytes === 0
   return level === 'bwrap' && status.sandboxExit === undefined && status.exit === 1
 }

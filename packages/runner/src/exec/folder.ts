@@ -7,9 +7,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  renameSync,
   rmSync,
-  truncateSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -54,20 +52,18 @@ export const EXEC_FILES = {
   launch: 'launch',
   args: 'sandbox',
   notes: 'notes',
-  door: 'door',
-  job: 'job.fifo',
 } as const
 
 /** Removed once it is over. The command goes first and the claim last: a late keeper must see one of those changes. */
 const WORKING = [
   EXEC_FILES.launch,
   EXEC_FILES.args,
-  EXEC_FILES.door,
-  EXEC_FILES.job,
   EXEC_FILES.status,
   EXEC_FILES.stdin,
   EXEC_FILES.stdout,
   EXEC_FILES.stderr,
+  'door', // this one and the next: of an earlier version
+  'job.fifo',
   EXEC_FILES.claim,
 ]
 
@@ -75,24 +71,16 @@ const END_BYTES = 8_192
 
 /** All or nothing: an incomplete folder is removed again. With `end`, the exec is over from the start. */
 export function makeExecFolder(folder: string, reservation: ExecReservation, end?: ExecEnd): void {
-  makeFolderWith(folder, () => {
-    fillFirst(folder, end)
+  mkdirSync(folder, { mode: 0o700 })
+  try {
+    fill(join(folder, EXEC_FILES.status), Buffer.alloc(4_096))
+    fill(join(folder, EXEC_FILES.end), endBytes(end))
+    fill(join(folder, EXEC_FILES.index), Buffer.alloc(INDEX_BYTES_FIRST))
     fill(join(folder, EXEC_FILES.reservation), Buffer.from(JSON.stringify(reservation)))
-  })
-}
-
-/** A folder of a future exec: the same without a request, and an empty command. */
-export function makeWarmFolder(folder: string, files: ReadonlyMap<string, string>): void {
-  makeFolderWith(folder, () => {
-    fillFirst(folder, undefined)
-    for (const [name, text] of files) fill(join(folder, name), Buffer.from(text))
-  })
-}
-
-/** Becomes the folder of an exec, all at once: the request is in it before it has its place. */
-export function useWarmFolder(warm: string, folder: string, reservation: ExecReservation): void {
-  fill(join(warm, EXEC_FILES.reservation), Buffer.from(JSON.stringify(reservation)))
-  renameSync(warm, folder)
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  }
 }
 
 /** Throws if it is damaged. */
@@ -126,13 +114,6 @@ function originIn(value: unknown): Pick<ExecReservation, 'origin'> {
   if (!isObject(value)) return {}
   const { first, restarts } = value
   return typeof first === 'string' && typeof restarts === 'number' ? { origin: { first, restarts } } : {}
-}
-
-/** Forgets what a keeper wrote, in a file that no earlier process has open. */
-export function replaceStatus(folder: string): void {
-  const file = join(folder, EXEC_FILES.status)
-  rmSync(file, { force: true })
-  fill(file, Buffer.alloc(4_096))
 }
 
 export function writeReservation(folder: string, reservation: ExecReservation): void {
@@ -203,24 +184,8 @@ export function claim(folder: string): boolean {
   }
 }
 
-/** Removes the claim of a sandbox that is certainly gone, so a keeper can make a new one. False if that fails. */
-export function unclaim(folder: string): boolean {
-  try {
-    rmSync(join(folder, EXEC_FILES.launch), { force: true }) // the next keeper's must not be a file that the box's user owns
-    rmSync(join(folder, EXEC_FILES.claim), { force: true })
-    return true
-  } catch {
-    return false // the disk fails: the exec ends as never run
-  }
-}
-
 /** From now on no keeper can run it, even if it has claimed it. */
 export function withdraw(folder: string): void {
-  try {
-    truncateSync(join(folder, EXEC_FILES.launch)) // the door of a warm sandbox has it open already
-  } catch {
-    // There is none.
-  }
   rmSync(join(folder, EXEC_FILES.launch), { force: true })
 }
 
@@ -252,22 +217,6 @@ const isTextList = (value: unknown): value is string[] =>
 function endBytes(end: ExecEnd | undefined): Buffer {
   const text = Buffer.from(end === undefined ? '' : JSON.stringify(end))
   return text.length >= END_BYTES ? text : Buffer.concat([text, Buffer.alloc(END_BYTES - text.length, ' ')])
-}
-
-function makeFolderWith(folder: string, work: () => void): void {
-  mkdirSync(folder, { mode: 0o700 })
-  try {
-    work()
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
-    throw error
-  }
-}
-
-function fillFirst(folder: string, end: ExecEnd | undefined): void {
-  fill(join(folder, EXEC_FILES.status), Buffer.alloc(4_096))
-  fill(join(folder, EXEC_FILES.end), endBytes(end))
-  fill(join(folder, EXEC_FILES.index), Buffer.alloc(INDEX_BYTES_FIRST))
 }
 
 function fill(file: string, bytes: Buffer): void {

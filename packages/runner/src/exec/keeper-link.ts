@@ -2,6 +2,7 @@
 import { sendSignal } from '@breakfall/supervisor/platform'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Keeper } from './keeper.ts'
+import type { ExecKeepers } from './setup.ts'
 import { isThere, prove } from './process-table.ts'
 
 export type KeeperLink = {
@@ -19,7 +20,7 @@ export type KeeperLink = {
 }
 
 /** A child of this process, which reports its end by an event. */
-export function ownKeeper(keeper: Keeper, giveBack: (keeper: Keeper, isClean: boolean) => void): KeeperLink {
+export function ownKeeper(keeper: Keeper, keepers: ExecKeepers): KeeperLink {
   return {
     pid: keeper.pid,
     group: keeper.group,
@@ -29,7 +30,7 @@ export function ownKeeper(keeper: Keeper, giveBack: (keeper: Keeper, isClean: bo
     },
     kill: () => keeper.kill(),
     leave: () => keeper.leave(),
-    dismiss: (isClean) => giveBack(keeper, isClean),
+    dismiss: (isClean) => keepers.giveBack(keeper, isClean),
   }
 }
 

@@ -36,17 +36,13 @@ export const KEEPER_FDS = { args: 9, sandboxStatus: 4 } as const
  *     3   the pipe of stderr     closed
  *     4   while input opens      the status file, for bubblewrap
  *     5   while input opens      the seccomp program, for bubblewrap
- *     6                          `launch`, for the door of a warm sandbox
- *     7                          job.fifo, for the door of a warm sandbox
- *     8                          the status file, for the check before the command or the door
+ *     8                          the status file, for the check before the command
  *     9                          the arguments of bubblewrap
  *
  * $1 the folder of all execs, $2 the keeper's name, $3 the path of sleep, then the files of the control groups to join.
  * A job is one line: the exec's id, `sandbox`, `checked` or `plain`, the pipes of its input (or `-`) and its stderr, and
- * the time it was sent, all without blanks. With `warm` the id names a folder in which a sandbox is built ahead (door.ts):
- * to use a warm sandbox, the runner makes the claim and renames that folder to the exec's. The keeper's working directory is that
- * folder, so it follows the rename. The shell's own messages, such as "Killed" for a child that a signal ended, go to the status
- * file: they prove the signal.
+ * the time it was sent, all without blanks. The shell's own messages, such as "Killed" for a child that a signal ended, go to the
+ * status file: they prove the signal.
  */
 export const KEEPER_SCRIPT = `breakfall_execs=$1
 breakfall_name=$2
@@ -55,15 +51,10 @@ shift 3
 for breakfall_group in "$@"; do echo 0 >"$breakfall_group" || exit 126; done
 set --
 while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_at; do
-  if [ "$breakfall_mode" = warm ]; then
-    cd -- "$breakfall_execs/../warm/$breakfall_id" || exit 126
-    breakfall_exec=.
-  else
-    breakfall_exec=$breakfall_execs/$breakfall_id
-    set -C
-    [ -e "$breakfall_exec/launch" ] && : >"$breakfall_exec/started" || exit 1
-    set +C
-  fi
+  breakfall_exec=$breakfall_execs/$breakfall_id
+  set -C
+  [ -e "$breakfall_exec/launch" ] && : >"$breakfall_exec/started" || exit 1
+  set +C
   exec 1<>"$breakfall_exec/out.fifo" 2<>"$breakfall_exec/status" 3<>"$breakfall_exec/$breakfall_err"
   echo "keeper $$ $breakfall_name $breakfall_at" >&2
   if [ "$breakfall_in" = - ]; then
@@ -76,19 +67,12 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
     exec 5>&-
   fi
   (
-    if [ "$breakfall_mode" = warm ]; then
-      echo warm >&2
-      exec 5<>./job.fifo 7<./job.fifo 5>&-
-      . ./door
-    else
-      . "$breakfall_exec/launch"
-    fi
+    . "$breakfall_exec/launch"
     exec 0<"$breakfall_in" || exit 126
     read -r breakfall_pid breakfall_rest </proc/self/stat
     echo "pid $breakfall_pid" >&2
     case $breakfall_mode in
       sandbox) exec "$@" 9<"$breakfall_exec/sandbox" 4>&2 2>&3 3>&- ;;
-      warm) exec "$@" 9<./sandbox 4>&2 6<./launch 8>&2 2>&3 3>&- ;;
       checked) exec "$@" 9<"$breakfall_exec/sandbox" 4>&2 8>&2 2>&3 3>&- ;;
       *) exec "$@" 2>&3 3>&- ;;
     esac
@@ -96,9 +80,7 @@ while read -r breakfall_id breakfall_mode breakfall_in breakfall_err breakfall_a
   echo "exit $?" >&2
   if read -r breakfall_done; then
     exec 1>/dev/null 2>/dev/null 3>&-
-    cd /
   else
-    [ "$breakfall_mode" = warm ] && [ ! -e ./started ] && kill -9 0
     while [ -e "$breakfall_exec/launch" ] && "$breakfall_sleep" 10; do :; done
     kill -9 0 # itself and the holder: what it ran has its own process groups
   fi
@@ -186,7 +168,7 @@ export class Keeper {
     return this.#isGone
   }
 
-  /** Itself, the holder of its command's input, and of a sandbox bubblewrap, its init and a door that waits. */
+  /** Itself, the holder of its command's input, and of a sandbox bubblewrap and its init. */
   get processes(): number {
     return 1 + (this.#hasInput ? 1 : 0) + this.#sandboxProcesses
   }
@@ -202,21 +184,6 @@ export class Keeper {
     this.expect(job)
     this.#isExposed = job.mode === 'plain'
     this.#child.stdin?.write(`${job.execId} ${job.mode} ${job.stdin ?? '-'} ${job.stderr} ${job.atMs}\n`)
-  }
-
-  /** Builds a sandbox in a folder of warm ones. */
-  warm(name: string, atMs: number, onGone: OnGone): void {
-    this.#onGone = onGone
-    this.#hasInput = false
-    this.#sandboxProcesses = 3
-    this.#isExposed = false
-    this.#child.stdin?.write(`${name} warm - err.fifo ${atMs}\n`)
-  }
-
-  /** Its sandbox is an exec's from now on. */
-  take(onGone: OnGone): void {
-    this.#onGone = onGone
-    this.#sandboxProcesses = 2
   }
 
   /** Continues it: a stopped keeper would not take its job, or not report the end. */

@@ -35,14 +35,14 @@ export class Run {
   /** Reads the status file. True once the command, or its sandbox, has a process. */
   readStatus(): boolean {
     const isRead = this.#status.read()
-    const { holder, sandboxPid, pid, warm, begun } = this.#status.status
+    const { holder, sandboxPid, pid } = this.#status.status
     const leader = this.#setup.level === 'bwrap' ? sandboxPid : pid
     if (isRead) {
       if (leader !== undefined) this.tree.setLeader(leader)
       this.tree.holder = holder
       if (holder !== undefined) this.#stdin.holder ??= prove(holder)
     }
-    return leader !== undefined && (!warm || begun)
+    return leader !== undefined
   }
 
   /** True once the command can be signalled. */
@@ -53,7 +53,7 @@ export class Run {
   /** Ends what is left of its tree. Returns the survivors. */
   async endTree(): Promise<readonly number[]> {
     const survivors = await this.tree.end(RUNNER_DEFAULTS.treeEndMs)
-    this.#setup.onTreeEnd(this.tree.ended)
+    this.#setup.keepers.ended(this.tree.ended)
     return survivors
   }
 

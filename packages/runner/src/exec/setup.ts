@@ -3,10 +3,22 @@ import type { Diagnostic } from '@breakfall/faults'
 import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import type { Keeper, OnGone } from './keeper.ts'
+import type { Job, Keeper, OnGone } from './keeper.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'
 import type { Pump } from './pump.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
+
+export type PreparedJob = Omit<Job, 'execId' | 'atMs'>
+
+/** The keepers of its box. */
+export type ExecKeepers = {
+  /** Gives the job to one. Throws if no process can be made. */
+  run(job: Job, onGone: OnGone, newKeeper: boolean): Keeper
+  /** Takes it back; a clean one is used again. */
+  giveBack(keeper: Keeper, isClean: boolean): void
+  /** These processes have ended, and may still count against the limit of the box. */
+  ended(pids: Iterable<number>): void
+}
 
 export type ExecSetup = {
   readonly boxId: string
@@ -20,12 +32,9 @@ export type ExecSetup = {
   readonly clock: Clock
   readonly queue: SpawnQueue
   readonly pump: Pump
-  /** Gives the job to a keeper at this time of the monotonic clock. Throws if no process can be made. */
-  readonly spawn: (atMs: number, onGone: OnGone, newKeeper: boolean) => Keeper
-  /** Its process tree has ended. These may still count against the limit of its box. */
-  readonly onTreeEnd: (pids: Iterable<number>) => void
-  /** Takes the keeper back; a clean one is used again. */
-  readonly giveBack: (keeper: Keeper, isClean: boolean) => void
+  readonly keepers: ExecKeepers
+  /** Writes the files of its job. Throws if that fails, and for an exec of an earlier runner. */
+  readonly prepare: () => PreparedJob
   /** Why the command cannot be run, if that can be seen now. */
   readonly whyNotRunnable: () => SpawnFailure | undefined
   /** The control group of an earlier runner's keeper. */

@@ -7,9 +7,8 @@
  *     stop, refused, orphaned ────────────────────────────────────────▶ ending ─settled─▶ over
  *     every phase but over ─release─▶ released: this process leaves the exec to its keeper
  *
- * I1  An exec is spawned once. Only a first keeper that died before it claimed the job is replaced, once, and likewise a
- *     warm sandbox that is certainly gone and never began; an exec that was recovered, or that has started, is never
- *     spawned again.
+ * I1  An exec is spawned once. Only a first keeper that died before it claimed the job is replaced, once; an exec that was
+ *     recovered, or that has started, is never spawned again.
  * I2  The first reason to stop counts. It is noted on disk before the first signal.
  * I3  An exec that was claimed ends because its keeper said so or is certainly gone, never because of a timer alone.
  * I4  `settle` is asked for once, and `over` is final.
@@ -36,8 +35,6 @@ export type ExecState<Run> =
       readonly run: Run
       readonly stop: EndReason | null
     }
-  /** Its warm sandbox ended before the command started. Its remains are being ended; then the exec gets a new sandbox. */
-  | { readonly phase: 'rebuilding'; readonly slot: Slot; readonly run: Run; readonly stop: EndReason | null }
   | { readonly phase: 'recovered'; readonly run: Run; readonly stop: EndReason | null }
   | { readonly phase: 'running'; readonly run: Run; readonly startedAtMs: number; readonly stop: EndReason | null }
   | Ending<Run>
@@ -92,10 +89,6 @@ export type ExecInput<Run> =
       readonly refusal: Refusal
     }
   | { readonly type: 'exit_reported' }
-  /** A warm sandbox, or its keeper, ended after the claim, before the command started. */
-  | { readonly type: 'sandbox_lost' }
-  /** Its remains were ended. `isUnused`: nothing of it is alive, and the command certainly never started. */
-  | { readonly type: 'retired'; readonly isUnused: boolean }
   | { readonly type: 'kill_failed' }
   | { readonly type: 'settled'; readonly end: ExecEnd }
   | { readonly type: 'release' }
@@ -104,9 +97,6 @@ export type ExecAction<Run> =
   | { readonly do: 'spawn'; readonly newKeeper: boolean }
   | { readonly do: 'free_slot'; readonly slot: Slot }
   | { readonly do: 'watch'; readonly run: Run }
-  /** Answered by `retired`. */
-  | { readonly do: 'retire'; readonly run: Run }
-  | { readonly do: 'dismiss'; readonly run: Run }
   | { readonly do: 'unwatch'; readonly run: Run }
   /** A survivor's bytes may still be in the pipes. */
   | { readonly do: 'open_output' }
@@ -157,10 +147,6 @@ export function transition<Run>(state: ExecState<Run>, input: ExecInput<Run>): S
       return keeperLost(state, input)
     case 'exit_reported':
       return isLive(state) ? ending(state) : to(state)
-    case 'sandbox_lost':
-      return sandboxLost(state)
-    case 'retired':
-      return state.phase === 'rebuilding' ? retired(state, input.isUnused) : to(state)
     case 'kill_failed': {
       if (!isLive(state) || state.stop === null) return to(state) // its keeper may serve another exec by now
       return ending(state, { do: 'kill_keeper', run: state.run, reason: state.stop })
@@ -191,7 +177,7 @@ export function startedAtMsOf<Run>(state: ExecState<Run>): number | null {
 
 /** What the keeper's job holds, as long as there is one. */
 export function runOf<Run>(state: ExecState<Run>): Run | null {
-  return isLive(state) || state.phase === 'ending' || state.phase === 'rebuilding' ? state.run : null
+  return isLive(state) || state.phase === 'ending' ? state.run : null
 }
 
 // ---- details, in the order they are used above ----
@@ -226,12 +212,6 @@ function started<Run>(state: ExecState<Run>, atMs: number): Step<Run> {
       ...slotOf(state), // the next command may be started
     )
   }
-  if (state.phase === 'rebuilding') {
-    // The sandbox has written something after all: it is not replaced.
-    const { run, stop: reason } = state
-    const next: ExecState<Run> = { phase: 'ending', claimed: true, run, startedAtMs: atMs, stop: reason }
-    return to(next, { do: 'log_start', atMs }, ...slotOf(state), { do: 'settle' })
-  }
   if (state.phase === 'ending' && state.claimed && state.startedAtMs === null)
     return to({ ...state, startedAtMs: atMs }, { do: 'log_start', atMs })
   return to(state)
@@ -242,7 +222,6 @@ function stop<Run>(state: ExecState<Run>, reason: EndReason, graceMs: number): S
   const note: ExecAction<Run> = { do: 'note_reason', reason }
   if (state.phase === 'reserved' || state.phase === 'spawning')
     return after([note, ...slotOf<Run>(state)], neverRan<Run>(null, null, reason))
-  if (state.phase === 'rebuilding' && state.stop === null) return to({ ...state, stop: reason }, note)
   if (!isLive(state) || state.stop !== null) return to(state)
   return to({ ...state, stop: reason }, note, { do: 'kill', run: state.run, reason, graceMs })
 }
@@ -257,24 +236,6 @@ function keeperLost<Run>(
   if (!claimed && attempt === 1 && reason === null)
     return to({ phase: 'spawning', slot, attempt: 2 }, { do: 'unwatch', run }, { do: 'spawn', newKeeper: true }) // I1
   return claimed && !ranNothing ? ending(state) : refused(state, refusal) // I3
-}
-
-/** I1 */
-function sandboxLost<Run>(state: ExecState<Run>): Step<Run> {
-  if (!isLive(state)) return to(state)
-  if (state.phase !== 'starting' || state.attempt === 2 || state.stop !== null) return ending(state)
-  const { slot, run } = state
-  return to({ phase: 'rebuilding', slot, run, stop: null }, { do: 'unwatch', run }, { do: 'retire', run })
-}
-
-function retired<Run>(state: Extract<ExecState<Run>, { phase: 'rebuilding' }>, isUnused: boolean): Step<Run> {
-  const { slot, run, stop: reason } = state
-  if (isUnused && reason === null)
-    return to({ phase: 'spawning', slot, attempt: 2 }, { do: 'dismiss', run }, { do: 'spawn', newKeeper: true }) // I1
-  if (isUnused) return after(slotOf(state), neverRan(run, null, reason))
-  return to({ phase: 'ending', claimed: true, run, startedAtMs: null, stop: reason }, ...slotOf(state), {
-    do: 'settle',
-  })
 }
 
 function ending<Run>(state: Live<Run>, ...first: readonly ExecAction<Run>[]): Step<Run> {

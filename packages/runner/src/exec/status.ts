@@ -17,18 +17,11 @@ export type KeeperStatus = {
   readonly exit: number | undefined
   /** The sandbox had the wrong workspace, so the command was not started. */
   readonly refused: boolean
-  /** The sandbox was built ahead. */
-  readonly warm: boolean
-  /** Its door waits for a command. */
-  readonly ready: boolean
-  /** Its command may have run. */
-  readonly begun: boolean
+  /** Of an earlier version, which built sandboxes ahead: this one was never given its command. */
+  readonly unused: boolean
   /** The shell's own messages: that a signal ended the command, or that something failed. */
   readonly messages: readonly string[]
 }
-
-/** A warm sandbox that has neither started the command nor refused it. */
-export const isUnused = ({ warm, begun, refused }: KeeperStatus): boolean => warm && !begun && !refused
 
 export function parseStatus(text: string): KeeperStatus {
   const messages: string[] = []
@@ -42,9 +35,7 @@ export function parseStatus(text: string): KeeperStatus {
     sandboxExit: undefined,
     exit: undefined,
     refused: false,
-    warm: false,
-    ready: false,
-    begun: false,
+    unused: false,
     messages,
   }
   const whole = text.slice(0, text.lastIndexOf('\n') + 1) // a line without its end is not complete yet
@@ -55,8 +46,10 @@ export function parseStatus(text: string): KeeperStatus {
     const [, fact, value] = /^(holder|pid|exit) (\d+)$/.exec(line) ?? []
     if (keeper !== null) Object.assign(found, { keeper: Number(keeper[1]), name: keeper[2], atMs: Number(keeper[3]) })
     else if (fact === 'holder' || fact === 'pid' || fact === 'exit') found[fact] = Number(value)
-    else if (begun !== null) Object.assign(found, { begun: true, atMs: Number(begun[1]) })
-    else if (line === 'refused' || line === 'warm' || line === 'ready') found[line] = true
+    else if (line === 'refused') found.refused = true
+    else if (line === 'warm') found.unused = true
+    else if (begun !== null) Object.assign(found, { unused: false, atMs: Number(begun[1]) })
+    else if (line === 'ready') continue
     else if (!readSandboxLine(line, found)) messages.push(line)
   }
   return found

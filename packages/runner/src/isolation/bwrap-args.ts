@@ -28,8 +28,6 @@ export type BwrapPlan = {
   readonly environment: Readonly<Record<string, string>>
   /** If set, our own shell in the sandbox checks it and then starts the command. */
   readonly entry?: Entry | undefined
-  /** The command is not known yet: the sandbox starts nowhere, with an environment of ours. */
-  readonly isAhead?: boolean | undefined
 }
 
 /** What must hold before the command starts. */
@@ -41,7 +39,7 @@ export type Entry = {
 /** Options for `--args FD`, so they do not show up in a process list. */
 export function bwrapOptions(plan: BwrapPlan): readonly string[] {
   const { user, view } = plan
-  const isOwn = plan.entry !== undefined || plan.isAhead === true // our own shell starts first
+  const isOwn = plan.entry !== undefined // our own shell starts first
   return [
     ...(user.kind === 'userns'
       ? [

@@ -10,7 +10,7 @@ import { inProcess, until, withoutBwrap, withoutRoot } from '../kit.ts'
 describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full in the middle of output: the exec ends with the reason and keeps what was written; then 507; with free space everything works again', async (t) => {
     const { folder, stateDir } = smallDisk(t)
-    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token'), warm: false })
+    const runner = await inProcess(t, { stateDir, tokenFile: join(folder, 'token') })
     await runner.box({ id: 'b1' })
     const { exec, events } = await runner.run('b1', {
       execId: 'big',
@@ -59,14 +59,14 @@ describe('the disk', { skip: withoutRoot || withoutBwrap }, async () => {
   test('full at the start: the runner serves what it has, and removing a box frees space', async (t) => {
     const { folder, stateDir } = smallDisk(t)
     const tokenFile = join(folder, 'token')
-    const first = await inProcess(t, { stateDir, tokenFile, warm: false }) // a sandbox built ahead would free space as it ends
+    const first = await inProcess(t, { stateDir, tokenFile })
     await first.box({ id: 'b1' })
     await first.box({ id: 'big' })
     await first.run('big', { shell: 'head -c 50000000 /dev/zero' })
     await first.close()
     await fillUp(stateDir)
     const told: string[] = []
-    const second = await inProcess(t, { stateDir, tokenFile, warm: false, onProblem: (line) => void told.push(line) })
+    const second = await inProcess(t, { stateDir, tokenFile, onProblem: (line) => void told.push(line) })
     assert.match(told.join('\n'), /ENOSPC/)
     const newOwner = { 'x-breakfall-epoch': '7' } // a new owner, whose epoch cannot be saved
     const started = await second.call('POST', 'boxes/big/exec', { execId: 'e1', command: ['true'] }, newOwner)

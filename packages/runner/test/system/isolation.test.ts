@@ -6,9 +6,45 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { findProgram } from '../../src/isolation/find-program.ts'
 import { asProgram, inProcess, withoutBwrap, withoutRoot } from '../kit.ts'
 
+const perl = findProgram('perl', '/usr/bin:/bin')
+const PTRACE = { x64: 101, arm64: 117 }[process.arch as string]
+
 describe('a box at level bwrap', { skip: withoutBwrap }, async () => {
+  test(
+    'has no process of another one: a command that attaches to every process it finds, finds only its own',
+    {
+      skip: perl === null ? 'perl is not installed' : PTRACE === undefined && 'the number of ptrace is not known here',
+    },
+    async (t) => {
+      const runner = await inProcess(t)
+      assert.equal((await runner.box({ id: 'b1' })).isolation.level, 'bwrap')
+      const canary = join(tempFolder(t), 'canary')
+      writeFileSync(canary, 'secret')
+      const program = readFileSync(new URL('../programs/ptraces-everyone.pl', import.meta.url), 'utf8')
+      const command = [perl ?? '', '-e', program, String(PTRACE), canary]
+      await runner.call('POST', 'boxes/b1/exec', { execId: 'hostile', command })
+      for await (const event of runner.client.execEvents('b1', 'hostile'))
+        if (event.type === 'stdout' && event.data?.includes('ready') === true) break
+      for (let i = 0; i < 5; i += 1) {
+        const { stdout } = await runner.run('b1', { shell: 'echo $MARKER', env: { MARKER: `marker${i}` } })
+        assert.equal(stdout, `marker${i}\n`)
+      }
+      await runner.run('b1', 'touch stop')
+      const { exit } = await runner.client.waitExec('b1', 'hostile')
+      assert.equal(exit?.code, 0)
+      const lines = (await runner.client.execOutput('b1', 'hostile', 'stdout')).toString().split('\n')
+      assert.ok(lines.includes('attached: own child'), 'ptrace works in a box')
+      const own = /^(?:ready|attached: (?:own child|1)|process: \S*(?:bwrap|perl)|)$/ // 1 is the init of its own sandbox
+      assert.deepEqual(
+        lines.filter((line) => !own.test(line)),
+        [],
+      )
+    },
+  )
+
   test("cannot read /etc/shadow, the runner's state, other boxes, or the host's processes", async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'other' })

@@ -74,7 +74,7 @@ for (const level of LEVELS) {
       const who = uid === 0 ? 'root' : 'a plain user'
 
       test(`an exec inherits nothing from the one before it (${who})`, { skip }, async (t) => {
-        const runner = await onHost(t, level, uid, ['--no-warm'])
+        const runner = await onHost(t, level, uid)
         await runner.box({ id: 'b1' })
         const before = await runner.run('b1', { shell: SELF, execId: 'e1' })
         assert.equal(before.stderr, '')

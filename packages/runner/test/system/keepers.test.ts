@@ -43,7 +43,7 @@ const isWithout =
 for (const level of ['bwrap', 'process'] as const) {
   describe(`keepers at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
     test('one keeper serves consecutive execs, and ends with the box', async (t) => {
-      const runner = await inProcess(t, { ...PROCESS, isolation: level, warm: false })
+      const runner = await inProcess(t, { ...PROCESS, isolation: level })
       await runner.box({ id: 'b1' })
       const served = new Set<number>()
       for (let i = 0; i < 5; i += 1) {

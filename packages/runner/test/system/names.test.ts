@@ -157,7 +157,7 @@ const view = async (runner: TestRunner, box = 'b1'): Promise<BoxNetworkView> =>
   boxNetworkSchema.parse((await runner.call('GET', `boxes/${box}/network`)).json)
 
 describe('a box with a list of names', { skip }, async () => {
-  test('reaches them by every program without a variable, in capitals and with a dot, warm or not; and nothing else', async (t) => {
+  test('reaches them by every program without a variable, in capitals and with a dot; and nothing else', async (t) => {
     const { runner, seen } = await runnerWith(t)
     const made = await runner.box({ id: 'b1', network: { allow: ALLOW } })
     assert.deepEqual([made.network, made.isolation.netns], [{ allow: ALLOW }, true])

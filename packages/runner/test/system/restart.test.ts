@@ -196,7 +196,10 @@ describe('restarts', { skip: withoutBwrap }, async () => {
     await first.run('up', { execId: 'e1', shell: 'echo kept' })
     await first.call('POST', 'boxes/down/stop')
     await first.kill('SIGKILL')
+    const unused = join(stateDir, 'boxes/default/up/warm') // an earlier version built sandboxes ahead
+    mkdirSync(join(unused, 'lxyz-1'), { recursive: true })
     const second = await asProgram(t, stateDir)
+    assert.ok(!existsSync(unused))
     assert.deepEqual(
       (await second.client.listBoxes()).map(({ id, state }) => [id, state]),
       [
@@ -337,7 +340,7 @@ describe('restarts', { skip: withoutBwrap }, async () => {
   })
 
   test('a finished exec leaves only its record: no pipe, no process, no control group', async (t) => {
-    const runner = await inProcess(t, { warm: false })
+    const runner = await inProcess(t)
     await runner.box({ id: 'b1' })
     await runner.run('b1', { execId: 'e1', shell: 'echo x' })
     assert.deepEqual(readdirSync(join(runner.stateDir, 'boxes/default/b1/execs/e1')).toSorted(), [
