@@ -1,55 +1,23 @@
-/** The runner as a program: `main.ts --port 0 --json --token-file F --state-dir D [--allow-workspace DIR]… [--allow-isolation process]`. */
+/** The runner as a program, with the flags of flags.ts: `main.ts --json --state-dir D [--allow-workspace DIR]…`. */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
-import { ISOLATION_LEVELS, type IsolationLevel } from '@breakfall/wire'
 import { userFolder } from '@breakfall/supervisor/platform'
+import { flagNameOf, NUMBERS, RUNNER_FLAGS, type RunnerFlag, type RunnerFlags } from './flags.ts'
 import { startRunner } from './start.ts'
 import { errorCode } from './state/json.ts'
 
 const USAGE_EXIT = 2
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      port: { type: 'string', default: '0' },
-      host: { type: 'string', default: '127.0.0.1' },
-      json: { type: 'boolean', default: false },
-      'token-file': { type: 'string' },
-      'state-dir': { type: 'string' },
-      'allow-workspace': { type: 'string', multiple: true, default: [] },
-      'allow-mount': { type: 'string', multiple: true, default: [] },
-      home: { type: 'string' },
-      'allow-ports': { type: 'boolean', default: false },
-      'allow-isolation': { type: 'string', multiple: true, default: [] },
-      isolation: { type: 'string' },
-      'allow-host': { type: 'string', multiple: true, default: [] },
-      'idle-exit-ms': { type: 'string' },
-      'boxes-max': { type: 'string' },
-      'boxes-kept-max': { type: 'string' },
-    },
-  })
-  const stateDir = values['state-dir'] ?? join(userFolder('state', process.env) ?? noHome(), 'breakfall', 'runner')
-  const allowIsolation = values['allow-isolation'].map((level): 'process' => {
-    if (level !== 'process') throw new TypeError(`--allow-isolation must be "process", got "${level}"`)
-    return level
-  })
+  const { flags, isJson, stateDir } = readFlags()
+  const { allowHost, allowIsolation, tokenFile = join(stateDir, 'token') } = flags
   const runner = await startRunner({
+    ...flags,
     stateDir,
-    tokenFile: values['token-file'] ?? join(stateDir, 'token'),
-    port: wholeNumber('--port', values.port, 65_535),
-    host: values.host,
-    hosts: values['allow-host'],
-    allowWorkspace: values['allow-workspace'],
-    allowMount: values['allow-mount'],
-    home: values.home === undefined ? undefined : homeModeOf(values.home),
-    allowPorts: values['allow-ports'],
-    allowIsolation,
-    isolation: values.isolation === undefined ? undefined : levelOf(values.isolation),
-    idleExitMs:
-      values['idle-exit-ms'] === undefined ? null : wholeNumber('--idle-exit-ms', values['idle-exit-ms'], 2 ** 31 - 1),
-    boxesMax: countOf('--boxes-max', values['boxes-max']),
-    boxesKeptMax: countOf('--boxes-kept-max', values['boxes-kept-max']),
+    tokenFile,
+    hosts: allowHost,
+    allowIsolation: allowIsolation === undefined ? [] : [allowIsolation],
     onProblem: (line) => process.stderr.write(`${line}\n`),
     onIdle: () => process.exit(0),
   })
@@ -59,7 +27,7 @@ async function main(): Promise<void> {
   const { url, runnerId, bootId, pid, isolation } = runner
   const note = isolation.level === 'bwrap' ? '' : ` (${isolation.because ?? ''})`
   process.stdout.write(
-    values.json
+    isJson
       ? `${JSON.stringify({ event: 'listening', url, runnerId, bootId, pid, isolation })}\n`
       : `runner ${runnerId} at ${url}, isolation ${isolation.level}${note}, token in ${runner.tokenFile}\n`,
   )
@@ -70,29 +38,38 @@ async function main(): Promise<void> {
   }
 }
 
+function readFlags(): { readonly flags: RunnerFlags; readonly isJson: boolean; readonly stateDir: string } {
+  const table: readonly (readonly [string, RunnerFlag])[] = Object.entries(RUNNER_FLAGS)
+  const options: Record<string, { type: 'boolean' | 'string'; multiple?: boolean }> = {
+    json: { type: 'boolean' },
+    'state-dir': { type: 'string' },
+  }
+  for (const [name, { word, read }] of table)
+    options[flagNameOf(name)] = { type: word === undefined ? 'boolean' : 'string', multiple: read === 'list' }
+  const { values } = parseArgs({ options })
+  const given = table.map(([name, flag]) => {
+    const value = values[flagNameOf(name)]
+    return [name, typeof value === 'string' ? valueOf(flagNameOf(name), flag, value) : (value ?? flag.initial)] as const
+  })
+  const { json, 'state-dir': folder } = values
+  const stateDir =
+    typeof folder === 'string' ? folder : join(userFolder('state', process.env) ?? noHome(), 'breakfall', 'runner')
+  return { flags: Object.fromEntries(given) as RunnerFlags, isJson: json === true, stateDir }
+}
+
 function noHome(): never {
   throw new TypeError('this user has no home folder; set HOME to an absolute path, or pass --state-dir')
 }
 
-function levelOf(text: string): IsolationLevel {
-  const level = ISOLATION_LEVELS.find((name) => name === text)
-  if (level === undefined)
-    throw new TypeError(`--isolation must be one of ${ISOLATION_LEVELS.join(', ')}, got "${text}"`)
-  return level
-}
-
-function homeModeOf(text: string): 'real' | 'private' {
-  if (text !== 'real' && text !== 'private') throw new TypeError(`--home must be real or private, got "${text}"`)
-  return text
-}
-
-const countOf = (flag: string, text: string | undefined): number | undefined =>
-  text === undefined ? undefined : wholeNumber(flag, text, 1_000_000)
-
-function wholeNumber(flag: string, text: string, max: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
-  if (!(value <= max)) throw new TypeError(`${flag} must be an integer from 0 to ${max}, got "${text}"`)
-  return value
+function valueOf(name: string, { choices, read }: RunnerFlag, text: string): string | number {
+  const refuse = (expected: string): never => {
+    throw new TypeError(`--${name} must be ${expected}, got "${text}"`)
+  }
+  if (choices !== undefined && !choices.includes(text)) return refuse(`one of ${choices.join(', ')}`)
+  if (read === undefined || read === 'list') return text
+  const [min, max] = NUMBERS[read]
+  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  return number >= min && number <= max ? number : refuse(`an integer from ${min} to ${max}`)
 }
 
 main().catch((error: unknown) => {

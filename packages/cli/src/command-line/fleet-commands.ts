@@ -1,10 +1,11 @@
 /** The commands and flags of daemons that share a store. */
 import { type Command, Option } from 'commander'
+import { flagNameOf, RUNNER_FLAGS, type RunnerFlag } from '@breakfall/runner/flags'
 import type { StoreOptions } from '../commands/store.ts'
 import type { Context } from '../context.ts'
 import type { EnrollOptions } from '../commands/enroll.ts'
 import type { FleetOptions } from '../commands/fleet.ts'
-import { argument, boxCount, collect, milliseconds, wholeNumber } from './flags.ts'
+import { argument, boxCount, collect, milliseconds, portNumber, wholeNumber } from './flags.ts'
 
 export type AddCommand = <O extends object>(
   spec: string,
@@ -22,8 +23,9 @@ export function addStoreFlags(up: Command): Command {
     .option('--hints-url <url>', 'a direct connection for hints, if --store is a pooler')
 }
 
-export function addJoinFlags(runner: Command): Command {
-  return runner
+/** To join a fleet, and those that every runner has. */
+export function addRunnerFlags(runner: Command): void {
+  runner
     .option(
       '--join <url>',
       'register with the daemons of a fleet, or with a load balancer in front of them (repeatable)',
@@ -36,7 +38,17 @@ export function addJoinFlags(runner: Command): Command {
     .option('--stop-when-alone <ms>', 'end every command after this long without a daemon', milliseconds)
     .option('--enroll <code>', 'a code from "breakfall fleet enroll", for the first start')
     .option('--fleet-key-file <file>', "the fleet's key, if you trust this machine with it; replaces --enroll")
+  const table: readonly (readonly [string, RunnerFlag])[] = Object.entries(RUNNER_FLAGS)
+  for (const [name, { word, read, choices, initial, about }] of table) {
+    const option = new Option(`--${flagNameOf(name)}${word === undefined ? '' : ` <${word}>`}`, about).default(initial)
+    if (read === 'list') option.argParser(collect)
+    else if (read !== undefined) option.argParser(READERS[read])
+    if (choices !== undefined) option.choices(choices)
+    runner.addOption(option)
+  }
 }
+
+const READERS = { port: portNumber, milliseconds, count: boxCount }
 
 export function addFleetCommands(command: AddCommand): void {
   const daemons = command<object>(

@@ -22,17 +22,8 @@ import { addSessionCommands } from './session-commands.ts'
 import { addConfigCommands } from './config-commands.ts'
 import { completionScript, type Shell, SHELLS } from './completion.ts'
 import { type CommonOptions, contextFor, printText, resultFieldsOf } from './context.ts'
-import {
-  addModelFlags,
-  addPolicyFlags,
-  boxCount,
-  collect,
-  collectHold,
-  milliseconds,
-  portNumber,
-  wholeNumber,
-} from './flags.ts'
-import { addFleetCommands, addJoinFlags, addStoreFlags } from './fleet-commands.ts'
+import { addModelFlags, addPolicyFlags, collect, collectHold, milliseconds, portNumber, wholeNumber } from './flags.ts'
+import { addFleetCommands, addRunnerFlags, addStoreFlags } from './fleet-commands.ts'
 import { helpOf, PROGRAM_HELP } from './help.ts'
 import { grouped, HELP_STYLE } from './help-groups.ts'
 
@@ -166,33 +157,12 @@ export function buildProgram(done: (exitCode: number) => void): Command {
       new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices(ISOLATION),
     )
 
-  addJoinFlags(
+  addRunnerFlags(
     command<RunnerOptions>('runner', 'run a runner: boxes and execs over HTTP', async (context, options) => {
       const { runnerCommand } = await import('../commands/runner.ts')
       return runnerCommand(context, options)
     }),
   )
-    .option('--port <port>', 'the port; 0 for a free one', portNumber, 0)
-    .option('--host <address>', 'the address to bind', '127.0.0.1')
-    .option('--token-file <file>', 'the file with the tokens; created if missing')
-    .option('--allow-workspace <dir>', 'a folder that boxes may use as workspace (repeatable)', collect)
-    .option(
-      '--allow-mount <dir>',
-      'a folder that boxes may mount read-only; DIR:rw also writable (repeatable)',
-      collect,
-    )
-    .addOption(
-      new Option('--home <home>', 'the home folder of boxes if their creator names none (default: real)').choices(
-        HOMES,
-      ),
-    )
-    .option('--allow-ports', 'let callers open ports of boxes on the loopback of this machine')
-    .addOption(new Option('--allow-isolation <level>', 'allow commands without a sandbox').choices(['process']))
-    .option('--allow-host <name>', 'a host name that requests may use (repeatable)', collect)
-    .addOption(new Option('--isolation <level>', 'process: no sandbox, even if bubblewrap works').choices(ISOLATION))
-    .option('--idle-exit-ms <ms>', 'exit after this long without calls and execs', milliseconds)
-    .option('--boxes-max <count>', 'boxes that may run at once (default: 1000)', boxCount)
-    .option('--boxes-kept-max <count>', 'stopped boxes that are kept (default: 20000)', boxCount)
 
   addPolicyFlags(
     command<GatewayOptions>(

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { EXIT_CODES } from '@breakfall/faults'
 import { startRunner } from '@breakfall/runner'
+import type { RunnerFlags } from '@breakfall/runner/flags'
 import type { Context } from '../context.ts'
 import { listenFault } from '../process/listen-errors.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
@@ -9,21 +10,10 @@ import { untilSignal } from '../process/until-signal.ts'
 import { hostIn, joiningOf, workspacesOf } from '../runner/joining.ts'
 import { allowedMounts } from '../workspace/allowed.ts'
 
-export type RunnerOptions = {
+export type RunnerOptions = RunnerFlags & {
   readonly port: number
   readonly host: string
   readonly stateDir?: string
-  readonly tokenFile?: string
-  readonly allowWorkspace?: readonly string[]
-  readonly allowMount?: readonly string[]
-  readonly home?: 'real' | 'private'
-  readonly allowPorts?: boolean
-  readonly allowIsolation?: 'process'
-  readonly allowHost?: readonly string[]
-  readonly isolation?: 'bwrap' | 'process'
-  readonly idleExitMs?: number
-  readonly boxesMax?: number
-  readonly boxesKeptMax?: number
   readonly stopWhenAlone?: number
   /** A code of `breakfall fleet enroll`. */
   readonly enroll?: string
@@ -33,23 +23,18 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
   out.surviveClosedStdout()
   const stopped = untilSignal()
   const stateDir = prepareStateDir(options.stateDir ?? join(config.stateDir, 'runner'))
-  const { host, port, tokenFile = join(stateDir, 'token'), isolation, idleExitMs = null } = options
+  const { host, port, tokenFile = join(stateDir, 'token') } = options
   const { capacity } = config.joining
   const folders = workspacesOf(options.allowWorkspace)
   const joining = await joiningOf(config, { ...options, stateDir, tokenFile })
   const runner = await startRunner({
+    ...options,
     stateDir,
     tokenFile,
-    port,
-    host,
     allowWorkspace: folders.all,
     allowMount: allowedMounts(options.allowMount ?? [], config.childEnv),
-    home: options.home,
-    allowPorts: options.allowPorts,
     allowIsolation: options.allowIsolation === 'process' ? ['process'] : [],
     hosts: [...(options.allowHost ?? []), ...hostIn(config.joining.advertise)],
-    isolation,
-    idleExitMs,
     boxesMax: options.boxesMax ?? capacity ?? config.runner.boxesMax,
     join:
       joining === undefined
@@ -62,7 +47,6 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
               else out.line(`joined  ${daemon}`)
             },
           },
-    boxesKeptMax: options.boxesKeptMax,
     onIdle: () => {
       out.end()
       process.exit(EXIT_CODES.finished)
