@@ -14,9 +14,6 @@ export type RunnerFlag = {
   readonly about: string
 }
 
-/** The least and the most. */
-export const NUMBERS = { port: [0, 65_535], milliseconds: [0, 2 ** 31 - 1], count: [1, 1_000_000] } as const
-
 /** By the name of its value: `idleExitMs` is `--idle-exit-ms`. */
 export const RUNNER_FLAGS = {
   port: { word: 'port', read: 'port', initial: 0, about: 'the port; 0 for a free one' },
@@ -46,7 +43,19 @@ export type RunnerFlags = {
   readonly [Name in keyof typeof RUNNER_FLAGS]?: ValueOf<(typeof RUNNER_FLAGS)[Name]>
 }
 
+/** Undefined if it is no such number. */
+export function readNumber(kind: keyof typeof NUMBERS, text: string): number | undefined {
+  const [min, max] = NUMBERS[kind]
+  const number = Number(text)
+  return /^\d+$/.test(text) && number >= min && number <= max ? number : undefined
+}
+
 export const flagNameOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+// ---- details ----
+
+/** The least and the most. */
+const NUMBERS = { port: [0, 65_535], milliseconds: [0, 2 ** 31 - 1], count: [1, 1_000_000] } as const
 
 type ValueOf<Flag extends RunnerFlag> = Flag extends { readonly choices: readonly (infer Choice)[] }
   ? Choice

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
 import { userFolder } from '@breakfall/supervisor/platform'
-import { flagNameOf, NUMBERS, RUNNER_FLAGS, type RunnerFlag, type RunnerFlags } from './flags.ts'
+import { flagNameOf, readNumber, RUNNER_FLAGS, type RunnerFlag, type RunnerFlags } from './flags.ts'
 import { startRunner } from './start.ts'
 import { errorCode } from './state/json.ts'
 
@@ -67,9 +67,7 @@ function valueOf(name: string, { choices, read }: RunnerFlag, text: string): str
   }
   if (choices !== undefined && !choices.includes(text)) return refuse(`one of ${choices.join(', ')}`)
   if (read === undefined || read === 'list') return text
-  const [min, max] = NUMBERS[read]
-  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN
-  return number >= min && number <= max ? number : refuse(`an integer from ${min} to ${max}`)
+  return readNumber(read, text) ?? refuse(`a number (${read})`)
 }
 
 main().catch((error: unknown) => {

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import { API_NAMES, type ApiName, type Hold, HOLDS, PROFILE_NAMES, type ProfileName } from '@breakfall/model/names'
+import { readNumber } from '@breakfall/runner/flags'
 import { POLICY_KEYS } from '@breakfall/wire'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
@@ -83,14 +84,14 @@ export function configFlags(options: Readonly<Record<string, unknown>>): FlagVal
 
 /** Errors complete a sentence: `--port takes …, got x`. */
 export function portNumber(text: string): number {
-  const port = Number(text)
-  if (!/^\d+$/.test(text) || port > 65_535) throw new InvalidArgumentError('a port from 0 to 65535')
+  const port = readNumber('port', text)
+  if (port === undefined) throw new InvalidArgumentError('a port from 0 to 65535')
   return port
 }
 
 export function milliseconds(text: string): number {
-  const ms = Number(text)
-  if (!/^\d+$/.test(text) || ms > 2 ** 31 - 1) throw new InvalidArgumentError('a whole number of milliseconds')
+  const ms = readNumber('milliseconds', text)
+  if (ms === undefined) throw new InvalidArgumentError('a whole number of milliseconds')
   return ms
 }
 
@@ -106,9 +107,8 @@ export function collectHold(text: string, earlier: readonly Hold[] = []): readon
 }
 
 export function boxCount(text: string): number {
-  const count = Number(text)
-  if (!/^\d+$/.test(text) || count < 1 || count > 1_000_000)
-    throw new InvalidArgumentError('a number from 1 to 1000000')
+  const count = readNumber('count', text)
+  if (count === undefined) throw new InvalidArgumentError('a number from 1 to 1000000')
   return count
 }
 
