@@ -17,7 +17,7 @@ import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
 import { type MountedAt, readMounts } from '../isolation/mount-info.ts'
 import { type Remount, remountIn, type RemountTools } from '../isolation/remount.ts'
 import { type Guard, guardWorkspace } from './guards.ts'
-import { type NestedIn, setPlantedAside } from './planted.ts'
+import { type NestedIn, setPlantedAside, type Way } from './planted.ts'
 import { changedSince, stampsOf, type ToolStamps } from './tool-files.ts'
 
 export type GuardedExec = {
@@ -42,7 +42,7 @@ export class GuardWatch {
   readonly #plan: WatchPlan
   readonly #execs = new Map<string, GuardedExec>()
   readonly #watchers = new Map<string, FSWatcher>()
-  #before: Pick<Guard, 'repositories' | 'absent'> | undefined
+  #before: Pick<Guard, 'repositories' | 'elsewhere'> | undefined
   #setAside: readonly string[] = []
   #tools: ToolStamps = new Map()
   #poll: NodeJS.Timeout | undefined
@@ -66,9 +66,11 @@ export class GuardWatch {
     if (!exec.setup.isNew) this.#before = this.#guardedSince(exec)
     if (this.#poll !== undefined) return
     const { workspace } = this.#plan
-    this.#watch(workspace, ['.git', 'breakfall.toml', 'HEAD'])
+    const elsewhere = this.#elsewhereNames()
+    this.#watch(workspace, ['.git', 'breakfall.toml', 'HEAD', ...(elsewhere.get(workspace) ?? [])])
     this.#watch(join(workspace, '.git'), [...NAMES_IN_GIT, 'index', 'worktrees'])
     this.#watchNested()
+    for (const [folder, names] of [...elsewhere].slice(0, NESTED_WATCHED_MAX)) this.#watch(folder, names)
     this.#poll = setInterval(() => this.check(), POLL_MS)
     this.#poll.unref()
   }
@@ -116,6 +118,17 @@ export class GuardWatch {
     }
   }
 
+  /** The names on the way to what git reads elsewhere, by their folder. */
+  #elsewhereNames(): ReadonlyMap<string, readonly string[]> {
+    const names = new Map<string, string[]>()
+    for (const [name, { steps, end = [] }] of this.#before?.elsewhere ?? [])
+      for (const each of [name, ...steps.map((step) => step.name), end.join('/')]) {
+        const path = join(this.#plan.workspace, each)
+        names.set(dirname(path), [...(names.get(dirname(path)) ?? []), basename(path)])
+      }
+    return names
+  }
+
   #toolFiles(): ToolStamps | undefined {
     try {
       using folder = this.#plan.open()
@@ -126,25 +139,35 @@ export class GuardWatch {
   }
 
   /** Of what is there now, only that counts which has been guarded since this command of an earlier runner started. */
-  #guardedSince(exec: GuardedExec): Pick<Guard, 'repositories' | 'absent'> {
-    const guards = this.#guardsOf(exec)
+  #guardedSince(exec: GuardedExec): Pick<Guard, 'repositories' | 'elsewhere'> {
+    const mounts = exec.sandboxPid === undefined ? undefined : readMounts(exec.sandboxPid)
+    const guards = this.#guardsOf(exec).filter((guard) => mounts === undefined || !lostGuards([guard], mounts).length)
     const isGuarded = (name: string): boolean => {
       const path = join(this.#plan.workspace, name)
       return guards.some((guard) => guard.path === path || (guard.mode === 'ro' && path.startsWith(`${guard.path}/`)))
     }
-    const { repositories = new Map<string, string>(), absent = [] } = this.#before ?? {}
-    return { repositories: new Map([...repositories].filter(([name]) => isGuarded(name))), absent }
+    const { repositories = new Map<string, string>(), elsewhere = new Map<string, Way>() } = this.#before ?? {}
+    const unknown: Way = { steps: [], end: undefined, isThere: false }
+    return {
+      repositories: new Map([...repositories].filter(([name]) => isGuarded(name))),
+      elsewhere: new Map(
+        Array.from(elsewhere, ([name, way]) => [
+          name,
+          way.end === undefined || !way.isThere || isGuarded(way.end.join('/')) ? way : unknown,
+        ]),
+      ),
+    }
   }
 
   #checkPlanted(): void {
     if (this.#before === undefined) return
     const { workspace: path, open, owner, nested } = this.#plan
-    const { repositories, absent } = this.#before
+    const { repositories, elsewhere } = this.#before
     let found: readonly string[]
     try {
       using folder = open()
       const isKnown = (name: string, numbers: string): boolean => repositories.get(name) === numbers
-      found = setPlantedAside(folder, { path, isKnown, absent, owner, nested })
+      found = setPlantedAside(folder, { path, isKnown, elsewhere, owner, nested })
     } catch {
       return // the workspace is gone, or a command moves it about: the next check sees it
     }

@@ -8,7 +8,8 @@
  *     Nothing is created outside `.git`, where git would see it: a `breakfall.toml` that is missing or a link is not guarded.
  *     A file that a box creates is as harmless as one in a cloned repository: it can set no address, key or command.
  * I3  What may not even exist, because git would read it, is not mounted: planted.ts sets it aside when it appears.
- * I4  A folder with a guard in it is mounted onto itself, so it cannot be renamed and replaced.
+ * I4  A git folder is mounted onto itself, so it cannot be renamed and replaced. Other folders with a guard in them can be,
+ *     because commands move files between them: what then is in the guard's place is set aside (I3).
  */
 import { closeSync, constants, lchownSync, mkdirSync, openSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -17,7 +18,7 @@ import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
 import type { Mount } from '../isolation/view.ts'
 import { errorCode } from '../state/json.ts'
 import { pathInWorkspace, type Setting, settingsIn } from './git-files.ts'
-import { foldersIn, isBare, kindAt, type NestedIn, numbersAt } from './planted.ts'
+import { foldersIn, isBare, kindAt, type NestedIn, numbersAt, type Way, wayTo } from './planted.ts'
 
 export type Guard = {
   readonly mounts: readonly Mount[]
@@ -25,8 +26,8 @@ export type Guard = {
   readonly numbers: readonly { readonly name: string; readonly numbers: string }[]
   /** Git folders and `.git` files that are there now, with their device and inode. */
   readonly repositories: ReadonlyMap<string, string>
-  /** Paths that git would read if they were there (I3). */
-  readonly absent: readonly string[]
+  /** Paths outside of git folders that git reads, or would read if they were there (I3), and how they are reached. */
+  readonly elsewhere: ReadonlyMap<string, Way>
 }
 
 /** Closes `workspace`. */
@@ -64,7 +65,7 @@ class Guards {
   readonly mounts: Mount[] = []
   readonly numbers: { readonly name: string; readonly numbers: string }[] = []
   readonly repositories = new Map<string, string>()
-  readonly absent: string[] = []
+  readonly elsewhere = new Map<string, Way>()
 
   constructor(workspace: OpenFolder, path: string, owner: Owner | undefined, nested: NestedIn) {
     this.#workspace = workspace
@@ -115,9 +116,14 @@ class Guards {
     const settings = settingsIn(readRegular(git.at('config'))?.toString('utf8') ?? '')
     if (settings.some(isPerWorktree))
       this.#create(() => makeEmpty(git.at('config.worktree')), git.at('config.worktree'))
-    for (const each of GUARDED_IN_GIT)
-      if (['file', 'folder'].includes(kindAt(git.at(each)))) this.#addKnown([...name, each], git.at(each))
-    for (const file of filesOf(settings, this.#path, name, tree)) this.#elsewhere(file)
+    for (const each of GUARDED_IN_GIT) {
+      const kind = kindAt(git.at(each))
+      if (kind === 'file' || kind === 'folder') this.#addKnown([...name, each], git.at(each))
+      if (kind !== 'link') continue
+      this.repositories.set([...name, each].join('/'), numbersAt(git.at(each)))
+      this.#addElsewhere([...name, each])
+    }
+    this.#settings(settings, name, tree)
     const worktrees = foldersIn(git, 'worktrees')
     if (worktrees.length > 0) this.add([...name, 'worktrees'], 'rw')
     for (const each of worktrees) {
@@ -136,12 +142,23 @@ class Guards {
       if (kindAt(folder.at(each)) === 'file') this.#addKnown([...name, each], folder.at(each))
   }
 
-  /** Hooks and included settings that a configuration takes from the workspace. */
-  #elsewhere(parts: readonly string[]): void {
-    using parent = this.#open(parts.slice(0, -1))
-    const kind = parent === undefined ? 'missing' : kindAt(parent.at(parts.at(-1) ?? ''))
-    if (kind === 'missing') this.absent.push(parts.join('/'))
-    else if (kind !== 'link') this.add(parts, 'ro')
+  /** What these settings, which are in the folder `from`, make git read elsewhere. */
+  #settings(settings: readonly Setting[], from: readonly string[], tree: readonly string[]): void {
+    for (const { parts, isInclude } of filesOf(settings, this.#path, from, tree)) {
+      if (this.elsewhere.has(parts.join('/'))) continue
+      const end = this.#addElsewhere(parts)
+      using folder = isInclude && end !== undefined ? this.#open(end.slice(0, -1)) : undefined
+      const text = folder === undefined ? undefined : readRegular(folder.at(end?.at(-1) ?? ''))?.toString('utf8')
+      if (text !== undefined) this.#settings(settingsIn(text), end?.slice(0, -1) ?? [], tree)
+    }
+  }
+
+  /** Hooks and settings that git takes from the workspace by a setting or a link. Returns where they are. */
+  #addElsewhere(parts: readonly string[]): readonly string[] | undefined {
+    const way = wayTo(this.#workspace, this.#path, parts)
+    this.elsewhere.set(parts.join('/'), way)
+    if (way.isThere && way.end !== undefined) this.add(way.end, 'ro')
+    return way.end
   }
 
   #addKnown(parts: readonly string[], at: string): void {
@@ -172,20 +189,22 @@ class Guards {
 const isPerWorktree = ({ section, key, value }: Setting): boolean =>
   section === 'extensions' && key === 'worktreeconfig' && value !== 'false'
 
+type FileNamed = { readonly parts: readonly string[]; readonly isInclude: boolean }
+
 /** Paths below the workspace. */
 function filesOf(
   settings: readonly Setting[],
   workspace: string,
-  git: readonly string[],
+  from: readonly string[],
   tree: readonly string[],
-): readonly (readonly string[])[] {
+): readonly FileNamed[] {
   return settings.flatMap(({ section, key, value }) => {
     const isHooks = section === 'core' && key === 'hookspath'
     const isInclude = (section === 'include' || section.startsWith('includeif.')) && key === 'path'
     if ((!isHooks && !isInclude) || value.startsWith('~') || value === '') return []
-    const parts = pathInWorkspace(value, workspace, isHooks ? tree : git)
-    if (parts === undefined || parts.length === 0 || parts[0] === '.git') return []
-    return [isHooks && parts.at(-1) === '_' ? parts.slice(0, -1) : parts] // husky's run the files beside them
+    const parts = pathInWorkspace(value, workspace, isHooks ? tree : from)
+    if (parts === undefined || parts.length === 0) return []
+    return [{ parts: isHooks && parts.at(-1) === '_' ? parts.slice(0, -1) : parts, isInclude }] // husky's run the files beside them
   })
 }
 

@@ -8,7 +8,17 @@
  *     did not have.
  */
 import { randomUUID } from 'node:crypto'
-import { closeSync, constants, fchownSync, lstatSync, openSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fchownSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
 import { readRegular } from '../files/regular-file.ts'
 import { harmlessPart, nestedIn, pathInWorkspace, settingsIn } from './git-files.ts'
@@ -18,8 +28,8 @@ export type PlantedCheck = {
   readonly path: string
   /** Whether it was there before the commands: its path below the workspace, with device and inode. */
   readonly isKnown: (name: string, numbers: string) => boolean
-  /** What git would read and was not there. */
-  readonly absent: readonly string[]
+  /** What git reads outside of git folders, and how it was reached before the commands. */
+  readonly elsewhere: ReadonlyMap<string, Way>
   readonly owner: Owner | undefined
   readonly nested: NestedIn
 }
@@ -31,7 +41,7 @@ export type NestedIn = (name: string, git: OpenFolder) => readonly string[] | un
 /** Returns the names of what was set aside. */
 export function setPlantedAside(workspace: OpenFolder, plan: PlantedCheck): readonly string[] {
   const check = new Check(workspace, plan)
-  check.absent()
+  check.elsewhere()
   check.repository([], 0)
   return check.found
 }
@@ -41,6 +51,48 @@ export function kindAt(path: string): 'missing' | 'file' | 'folder' | 'link' | '
   const stat = lstatSync(path, { throwIfNoEntry: false })
   if (stat === undefined) return 'missing'
   return stat.isFile() ? 'file' : stat.isDirectory() ? 'folder' : stat.isSymbolicLink() ? 'link' : 'other'
+}
+
+/** How a path is reached, link by link as git follows them. */
+export type Way = {
+  /** The folders and links on the way, each with what identifies it. */
+  readonly steps: readonly { readonly name: string; readonly mark: string; readonly isLink: boolean }[]
+  /** Where it leads; undefined if that is outside the workspace. */
+  readonly end: readonly string[] | undefined
+  readonly isThere: boolean
+}
+
+export function wayTo(workspace: OpenFolder, path: string, parts: readonly string[]): Way {
+  const steps: Way['steps'][number][] = []
+  const lost = { steps, end: undefined, isThere: false }
+  let rest = [...parts]
+  let at: readonly string[] = []
+  for (;;) {
+    const next = rest.shift()
+    if (next === undefined || steps.length > STEPS_MAX || (next === '..' && at.length === 0)) return lost
+    if (next === '' || next === '.') continue
+    if (next === '..') {
+      at = at.slice(0, -1)
+      continue
+    }
+    using folder = openOrNot(workspace, at)
+    const kind = folder === undefined ? 'missing' : kindAt(folder.at(next))
+    const end = [...at, next]
+    const name = end.join('/')
+    if (folder !== undefined && kind === 'link') {
+      const target = readlinkSync(folder.at(next))
+      steps.push({ name, mark: `${numbersAt(folder.at(next))} ${target}`, isLink: true })
+      const inside = target.startsWith('/') ? pathInWorkspace(target, path, []) : undefined
+      if (target.startsWith('/') && inside === undefined) return lost
+      if (inside !== undefined) at = []
+      rest = [...(inside ?? target.split('/')), ...rest]
+    } else if (rest.length === 0 || kind === 'missing') {
+      return { steps, end, isThere: kind !== 'missing' }
+    } else if (folder !== undefined) {
+      steps.push({ name, mark: numbersAt(folder.at(next)), isLink: false })
+      at = end
+    }
+  }
 }
 
 export function numbersAt(path: string): string {
@@ -73,6 +125,7 @@ const LISTED_MAX = 100_000
 const NESTED_MAX = 1_000
 const DEPTH_MAX = 8
 const SUFFIX = '.set-aside'
+const STEPS_MAX = 100 // links may lead in a circle
 
 function read(git: OpenFolder): readonly string[] | undefined {
   const names = readdirSync(git.itself).filter((name) => name === 'index' || name.startsWith('sharedindex.'))
@@ -102,13 +155,17 @@ class Check {
     this.#plan = plan
   }
 
-  absent(): void {
-    for (const name of this.#plan.absent) {
-      const parts = name.split('/')
+  /** A link that was not on the way is never followed: it can lead back in by any path. */
+  elsewhere(): void {
+    for (const [name, before] of this.#plan.elsewhere) {
+      const now = wayTo(this.#workspace, this.#plan.path, name.split('/'))
+      const isSame = (i: number): boolean => now.steps[i]?.mark === before.steps[i]?.mark
+      const link = now.steps.find(({ isLink }, i) => isLink && !isSame(i))
+      const isMoved = now.steps.length !== before.steps.length || now.steps.some((_, i) => !isSame(i))
+      if (link === undefined && !(now.isThere && (isMoved || !before.isThere))) continue
+      const parts = link?.name.split('/') ?? now.end ?? []
       using folder = this.#open(parts.slice(0, -1))
-      const last = parts.at(-1) ?? ''
-      if (folder !== undefined && kindAt(folder.at(last)) !== 'missing')
-        this.#setAside(folder, parts.slice(0, -1), last)
+      if (folder !== undefined) this.#setAside(folder, parts.slice(0, -1), parts.at(-1) ?? '')
     }
   }
 
@@ -204,11 +261,15 @@ class Check {
 
   /** Undefined if it is no folder, or a link is on the way. */
   #open(parts: readonly string[]): OpenFolder | undefined {
-    try {
-      return openFolder(this.#workspace.itself, parts)
-    } catch {
-      return undefined
-    }
+    return openOrNot(this.#workspace, parts)
+  }
+}
+
+function openOrNot(workspace: OpenFolder, parts: readonly string[]): OpenFolder | undefined {
+  try {
+    return openFolder(workspace.itself, parts)
+  } catch {
+    return undefined
   }
 }
 

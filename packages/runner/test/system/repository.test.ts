@@ -1,7 +1,7 @@
 /** A box must not make git on the host run anything: each attack is tried, then the user works in the repository. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
@@ -160,12 +160,88 @@ const ATTACKS: readonly Attack[] = [
     commands: [`echo 'touch MARK' > .husky/pre-commit; ${hook('.husky/_')}; mv .husky old; ${hook('.husky/_')}`],
   },
   {
+    name: 'hooks that the repository keeps deeper among its files, by moving the folders above',
+    given: ({ project }) => {
+      mkdirSync(join(project, 'tools/git/hooks'), { recursive: true })
+      writeFileSync(join(project, 'tools/git/hooks/pre-commit'), '#!/bin/sh\n', { mode: 0o755 })
+      git(project, 'config', 'core.hooksPath', 'tools/git/hooks')
+    },
+    commands: [
+      `mv tools/git tools/old; ${hook('tools/git/hooks')}`,
+      `mv tools old; ${hook('tools/git/hooks')}`,
+      `rm -rf tools/git; ${hook('more/hooks')}; ln -s ../more tools/git`,
+      `rm -rf tools; ${hook('more/git/hooks')}; ln -s /proc/self/cwd/more tools`,
+    ],
+    aside: ['tools', 'tools/git', 'tools/git/hooks'],
+    moves: true,
+  },
+  {
+    name: 'hooks that git finds by a link',
+    given: ({ project }) => {
+      for (const folder of ['hooks', 'more']) mkdirSync(join(project, folder))
+      execFileSync('rm', ['-rf', join(project, '.git/hooks')])
+      symlinkSync('../hooks', join(project, '.git/hooks'))
+      symlinkSync('more', join(project, '.githooks'))
+      execFileSync('git', ['init', '-q', join(project, 'in')], { env: HOST })
+      git(join(project, 'in'), 'config', 'core.hooksPath', '../.githooks')
+    },
+    commands: [
+      `${hook('hooks')}; ${hook('more')}`,
+      `rm .git/hooks; ${hook('.git/hooks')}; mv hooks old; ${hook('hooks')}`,
+    ],
+    aside: ['.git/hooks'],
+    moves: true,
+  },
+  {
+    name: 'hooks that included settings name',
+    given: ({ project }) => {
+      mkdirSync(join(project, 'tools/hooks'), { recursive: true })
+      writeFileSync(join(project, 'tools/settings'), '[include]\n\tpath = more\n')
+      writeFileSync(join(project, 'tools/more'), '[core]\n\thooksPath = tools/hooks\n')
+      git(project, 'config', 'include.path', '../tools/settings')
+    },
+    commands: [`${hook('tools/hooks')}; ${evil('tools/more')}`],
+  },
+  {
+    name: 'settings that the repository includes from deeper among its files, by moving the folders above',
+    given: ({ project }) => {
+      mkdirSync(join(project, 'tools/git'), { recursive: true })
+      writeFileSync(join(project, 'tools/git/settings'), '')
+      git(project, 'config', 'include.path', '../tools/git/settings')
+    },
+    commands: [`mv tools/git tools/old; mv tools old; mkdir -p tools/git; ${evil('tools/git/settings')}`],
+    aside: ['tools/git/settings'],
+    moves: true,
+  },
+  {
+    name: 'hooks, by moving a folder that holds a nested repository',
+    given: ({ project }) => {
+      mkdirSync(join(project, 'deps'))
+      execFileSync('git', ['init', '-q', join(project, 'deps/in')], { env: HOST })
+      git(join(project, 'deps/in'), 'commit', '-q', '--allow-empty', '-m', 'x')
+      git(project, 'add', '-A')
+    },
+    commands: [`mv deps old; mkdir deps; cp -r old/in deps/in; ${evil('deps/in/.git/config')}`],
+    aside: ['deps/in/.git/config'],
+    moves: true,
+  },
+  {
     name: 'settings that the repository includes from its files',
     given: ({ project }) => {
       writeFileSync(join(project, '.gitconfig'), '')
       git(project, 'config', 'include.path', '../.gitconfig')
     },
     commands: [`${evil('.gitconfig')}; mv .gitconfig x; ${evil('.gitconfig')}`],
+  },
+  {
+    name: 'settings and hooks elsewhere in .git that its settings name',
+    given: ({ project }) => {
+      mkdirSync(join(project, '.git/own'))
+      writeFileSync(join(project, '.git/more'), '')
+      git(project, 'config', 'include.path', 'more')
+      git(project, 'config', 'core.hooksPath', '.git/own')
+    },
+    commands: [`${evil('.git/more')}; ${hook('.git/own')}`],
   },
   {
     name: 'included settings that were not there',
