@@ -11,7 +11,7 @@ import { measureStore, pgbenchFile, type StoreNumbers, type Way } from './fleet/
 import { barPlot, quantile, report, round, table } from './kit.ts'
 
 const isQuick = process.argv.includes('--quick')
-const GOAL = 10
+const GOAL = 5
 const ROUNDS = isQuick ? { rounds: 1, roundMs: 400 } : { rounds: 9, roundMs: 1_200 }
 const SIZES = isQuick
   ? { growthMs: 1_000, answerMs: 2_000, handOvers: 1, kills: [{ leaseMs: 4_000, times: 1 }] }

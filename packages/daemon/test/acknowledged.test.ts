@@ -3,10 +3,8 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
-import { Acknowledged, type Committed } from '../src/store/postgres/acknowledged.ts'
-import { appendStatement } from '../src/store/postgres/append-sql.ts'
-import { Parameters } from '../src/store/postgres/parameters.ts'
-import type { Hashed } from '../src/store/postgres/sent-appends.ts'
+import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
+import type { Hashed } from '../src/store/postgres/append-sql.ts'
 import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
@@ -21,20 +19,11 @@ function chain(count: number, epoch = 1, padding = ''): readonly Hashed[] {
   })
 }
 
-/** As the statement that wrote it tells: from the bytes that were sent. */
-function committed(hashed: Hashed): Committed {
-  const { appendOf } = appendStatement([hashed], parameters)
-  return { appends: [hashed], appendOf, bytes: parameters.bytes }
-}
-
-/** All statements use the same memory, as those of one connection do. */
-const parameters = new Parameters()
-
 test('a lost tail is known again, if it is complete and of the owner that the journal has', (t) => {
   const known = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
   t.after(() => known.close())
   const appends = chain(5)
-  for (const hashed of appends) known.note(committed(hashed))
+  for (const hashed of appends) known.note([hashed])
   const end = { lastSeq: 2, hash: appends[1]?.head ?? '', epoch: 1 }
   assert.deepEqual(known.tailAfter(SESSION, end), appends.slice(2))
   assert.equal(known.tailAfter(SESSION, { ...end, epoch: 2 }), undefined, 'another owner')
@@ -47,9 +36,9 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   let now = 0
   const first = new Acknowledged(file, () => now)
   const appends = chain(4)
-  for (const hashed of appends.slice(0, 2)) first.note(committed(hashed))
+  for (const hashed of appends.slice(0, 2)) first.note([hashed])
   now = 60_000
-  for (const hashed of appends.slice(2)) first.note(committed(hashed))
+  for (const hashed of appends.slice(2)) first.note([hashed])
   assert.equal(first.tailAfter(SESSION, { lastSeq: 0, hash: CHAIN_START, epoch: 1 }), undefined)
   assert.equal(first.tailAfter(SESSION, { lastSeq: 2, hash: appends[1]?.head ?? '', epoch: 1 })?.length, 2)
   first.close()
@@ -63,33 +52,12 @@ test('what was acknowledged long ago is not kept in memory, but how far it reach
   third.close()
 })
 
-test('of very many commits, the last ones are known exactly, and memory for them is used again', (t) => {
+test('of very many commits, the last ones are known exactly, and the oldest are not kept', (t) => {
   const known = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
   t.after(() => known.close())
-  const appends = chain(150, 1, 'x'.repeat(300_000)) // 45 MB: more than is kept, in pieces that hold three or none whole
-  for (const hashed of appends) known.note(committed(hashed))
+  const appends = chain(150, 1, 'x'.repeat(300_000)) // 45 MB: more than is kept
+  for (const hashed of appends) known.note([hashed])
   const after = (lastSeq: number) => ({ lastSeq, hash: appends[lastSeq - 1]?.head ?? '', epoch: 1 })
   assert.deepEqual(known.tailAfter(SESSION, after(50)), appends.slice(50))
   assert.equal(known.tailAfter(SESSION, after(10)), undefined, 'it is incomplete')
-})
-
-test('an append of events alone is read back exactly from the bytes that were sent', () => {
-  const id = (nr: number): string => `01890000-0000-7000-8000-${String(nr).padStart(12, '0')}`
-  const batch = ['', '"plain"', '"ünïcödé 🤸 \\u0000"', `"${'long '.repeat(5_000)}"`].map((body, nr): Hashed => {
-    const event = { seq: 2 ** 30 + nr, type: nr === 0 ? 'a' : 'text-delta', turnId: id(100 + nr), body }
-    const append = { sessionId: id(nr), epoch: 12_000_000_345 + nr, after: event.seq - 1, events: [event] }
-    const head = String(nr).repeat(64)
-    return { append, hashes: [head], head }
-  })
-  const { appendOf } = appendStatement(batch, parameters)
-  for (const hashed of batch) assert.deepEqual(appendOf(hashed.append.sessionId, parameters.bytes), hashed)
-  assert.equal(appendOf(id(9), parameters.bytes), undefined)
-  assert.equal(appendOf('no id', parameters.bytes), undefined)
-  const twice = batch.map(({ append, head }, nr): Hashed => {
-    const more = nr % 2 === 0 ? [] : append.events.map((event) => ({ ...event, seq: event.seq + 1 }))
-    const events = [...append.events, ...more]
-    return { append: { ...append, events }, hashes: events.map((_, at) => String(at).repeat(64)), head }
-  })
-  const of = appendStatement(twice, parameters).appendOf
-  for (const hashed of twice) assert.deepEqual(of(hashed.append.sessionId, parameters.bytes), hashed)
 })

@@ -3,16 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { atEnd } from '../../../test/kit/folder.ts'
 import { eventually } from '../../../test/kit/wait.ts'
-import { texts, uuids } from '../src/store/postgres/binary-array.ts'
 import { Connection } from '../src/store/postgres/connection.ts'
-import { Parameters } from '../src/store/postgres/parameters.ts'
 import { opened, proxied, query } from './conformance/shared-database.ts'
 
 test('a pooler that does not know named statements costs one attempt for each connection, and nothing is lost', async (t) => {
   const { url } = await proxied(t)
   const connection = new Connection({ url, waitMs: 10_000 })
   atEnd(t, () => connection.end())
-  const ask = async (it: number) => (await connection.queryPlanned('SELECT $1::int AS it', [it])).rows[0]?.['it']
+  const ask = async (it: number) => (await connection.queryPlanned('SELECT $1::int AS it', [it]))[0]?.['it']
   const named = async () => (await connection.query('SELECT name FROM pg_prepared_statements')).length
   assert.deepEqual([await ask(1), await ask(2), await named()], [1, 2, 1])
   await connection.query('DEALLOCATE ALL') // as if the next statement went to another connection of the server
@@ -21,35 +19,6 @@ test('a pooler that does not know named statements costs one attempt for each co
   await query('SELECT pg_terminate_backend($1)', [Number(row?.['pid'])])
   await eventually('it is opened again', () => ask(5).catch(() => undefined))
   assert.equal(await named(), 1, 'the next connection may lead to another pooler, or to none')
-})
-
-test('a statement whose values are already in their final form is sent as one message, and falls back like any other', async (t) => {
-  const { url } = await proxied(t)
-  const connection = new Connection({ url, waitMs: 10_000 })
-  atEnd(t, () => connection.end())
-  await connection.query('CREATE TEMPORARY TABLE bound (id uuid PRIMARY KEY, body text CHECK (length(body) < 100000))')
-  const values = new Parameters()
-  const insert = async (...rows: readonly { id: string; body: string }[]): Promise<number> => {
-    values.clear()
-    uuids(values, rows, ({ id }) => id)
-    texts(values, rows, ({ body }) => body)
-    const text = 'INSERT INTO bound SELECT unnest($1::uuid[]), unnest($2::text[])'
-    return (await connection.queryPlanned(text, values.values, values)).count
-  }
-  const row = (nr: number, body = `ü${nr}`) => ({ id: `01890000-0000-7000-8000-00000000000${nr}`, body })
-  const large = row(4, 'large '.repeat(15_000)) // the memory grows
-  assert.deepEqual(
-    [await insert(row(1)), await insert(row(2), row(3)), await insert(large), await insert()],
-    [1, 2, 1, 0],
-  )
-  const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : error)
-  assert.equal(await insert(row(5), row(1)).catch(codeOf), '23505', 'the key is taken')
-  assert.equal(await insert(row(5, 'x'.repeat(100_000))).catch(codeOf), '23514', 'the body is too long')
-  assert.equal(await insert(row(5)), 1, 'the connection is still in order')
-  await connection.query('DEALLOCATE ALL') // as if the next statement went to another connection of the server
-  assert.deepEqual([await insert(row(6)), await insert(row(7))], [1, 1])
-  const kept = await connection.query('SELECT id::text, body FROM bound ORDER BY id')
-  assert.deepEqual(kept, [row(1), row(2), row(3), large, row(5), row(6), row(7)])
 })
 
 test('statements that are asked at once run one after another, and fail together if the connection breaks', async (t) => {

@@ -7,24 +7,18 @@ import { tempFolder } from '../../../test/kit/folder.ts'
 import { CHAIN_START, chainHash } from '../src/store/chain.ts'
 import { Acknowledged } from '../src/store/postgres/acknowledged.ts'
 import { Connection } from '../src/store/postgres/connection.ts'
-import type { Hashed } from '../src/store/postgres/sent-appends.ts'
 import { Rewinds } from '../src/store/postgres/rewind.ts'
 
 const SESSION = '01890000-0000-7000-8000-000000000001'
 const event = { seq: 8, type: 'tool-call', turnId: SESSION, body: '{}' }
 const noted = { append: { sessionId: SESSION, epoch: 1, after: 7, events: [event] }, hashes: ['h8'], head: 'h8' }
-const committed = (hashed: Hashed) => ({
-  appends: [hashed],
-  appendOf: (id: string) => (id === hashed.append.sessionId ? hashed : undefined),
-  bytes: Buffer.alloc(0),
-})
 const lost = (): Fault => new Fault('lease_lost', { boundary: 'journal' })
 
 /** The database has these journals, one after the other, each time it is asked; `undefined`: it does not answer. */
 function rig(t: TestContext, journals: readonly (Record<string, unknown> | undefined)[]) {
   const acknowledged = new Acknowledged(join(tempFolder(t), 'anchors'), () => 0)
   t.after(() => acknowledged.close())
-  acknowledged.note(committed(noted))
+  acknowledged.note([noted])
   const answers = [...journals]
   const meanwhile: (() => void)[] = []
   const setAside: string[] = []
@@ -60,7 +54,7 @@ test('a journal that its owner repaired meanwhile is not set aside', async (t) =
 test('an event that is acknowledged during the comparison does not count as lost', async (t) => {
   const { rewinds, setAside, acknowledged, meanwhile } = rig(t, [whole])
   const append = { ...noted.append, after: 8, events: [{ ...event, seq: 9 }] }
-  meanwhile.push(() => acknowledged.note(committed({ append, hashes: ['h9'], head: 'h9' })))
+  meanwhile.push(() => acknowledged.note([{ append, hashes: ['h9'], head: 'h9' }]))
   await rewinds.compare()
   assert.deepEqual(setAside, [])
 })
@@ -97,9 +91,9 @@ test('a missing event that the given-up first attempt restores meanwhile is rest
     ['another', 'gone'],
   ]) {
     const { rewinds, acknowledged } = rig(t, [])
-    acknowledged.note(committed({ append, hashes: [head], head }))
+    acknowledged.note([{ append, hashes: [head], head }])
     const connection = new Connection({ url: 'postgres://127.0.0.1:1', waitMs: 1 })
-    connection.queryPlanned = () => Promise.resolve({ rows: [], count: 0 }) // it waited for the row, and then nothing was left to do
+    connection.queryPlanned = () => Promise.resolve([{ written: '' }]) // it waited for the row, and then nothing was left to do
     connection.query = () => Promise.resolve([{ session_id: id, epoch: 1, last_seq: 1, head: hash, hash }])
     assert.equal(await rewinds.restore(connection, id, { lastSeq: 0, epoch: 1, hash: CHAIN_START }), restored)
   }

@@ -5,30 +5,20 @@
  *
  * I1  Noted after the commit, never before: what is in here was acknowledged.
  * I2  Memory is bounded: the oldest appends are dropped first. An incomplete tail is not used.
- * I3  What was dropped is not read again: its memory has other bytes by then.
  */
 import { Anchor } from '../anchor.ts'
 import { chainHash } from '../chain.ts'
 import type { Append } from '../store.ts'
-import type { AppendOf } from './append-sql.ts'
+import type { Hashed } from './append-sql.ts'
 import { times } from './clock.ts'
-import { KeptBytes } from './kept-bytes.ts'
-import type { Hashed } from './sent-appends.ts'
 
 export type JournalEnd = { readonly lastSeq: number; readonly hash: string; readonly epoch: number }
 
 /** `at`: when it was last touched here. */
 type Reached = { readonly id: string; lastSeq: number; hash: string; at: number }
 
-/** What one commit wrote. `appendOf` and a copy of `bytes` are kept for as long as the commit counts, `appends` is not. */
-export type Committed = {
-  readonly appends: readonly Hashed[]
-  readonly appendOf: AppendOf
-  /** What `appendOf` reads; empty if it needs nothing. */
-  readonly bytes: Buffer
-}
-
-type Noted = Pick<Committed, 'appendOf' | 'bytes'> & { readonly at: number; readonly size: number }
+/** What one commit wrote. */
+type Noted = { readonly appends: readonly Hashed[]; readonly at: number; readonly size: number }
 
 const KEPT_MS = 30_000 // a failover manager waits that long, and nothing is acknowledged meanwhile
 const KEPT_BYTES_MAX = 32 * 1024 * 1024
@@ -42,7 +32,6 @@ export class Acknowledged {
   readonly #recent: Noted[] = []
   /** How many at the front of `#recent` do not count any more. */
   #dropped = 0
-  readonly #kept = new KeptBytes()
   #size = 0
   /** Changed in place: the anchor writes a journal that moves often only as often as it writes at all. */
   readonly #heads = new Map<string, Reached>()
@@ -57,16 +46,16 @@ export class Acknowledged {
       this.#heads.set(id, { id, lastSeq: seq, hash, at: this.#lookedAt })
   }
 
-  note({ appends, appendOf, bytes }: Committed): void {
+  note(appends: readonly Hashed[]): void {
     const at = this.#now()
-    let size = bytes.length
+    let size = 0
     const moved: Reached[] = []
     for (const { append, head } of appends) {
-      if (bytes.length === 0) size += sizeOf(append)
+      size += sizeOf(append)
       if (append.events.length > 0)
         moved.push(this.#reached(append.sessionId, append.after + append.events.length, head, at))
     }
-    this.#recent.push({ appendOf, bytes: this.#kept.keep(bytes), at, size })
+    this.#recent.push({ appends, at, size })
     this.#size += size
     this.#anchored(moved)
     this.#dropOld(at)
@@ -125,7 +114,8 @@ export class Acknowledged {
   }
 
   #appendsOf(sessionId: string): readonly Hashed[] {
-    return this.#recent.slice(this.#dropped).flatMap(({ appendOf, bytes }) => appendOf(sessionId, bytes) ?? [])
+    const known = this.#recent.slice(this.#dropped).flatMap(({ appends }) => appends)
+    return known.filter(({ append }) => append.sessionId === sessionId)
   }
 
   #dropOld(now: number): void {
@@ -133,7 +123,6 @@ export class Acknowledged {
       const oldest = this.#recent[this.#dropped]
       if (oldest === undefined || (now - oldest.at <= KEPT_MS && this.#size <= KEPT_BYTES_MAX)) break
       this.#size -= oldest.size
-      this.#kept.dropOldest()
       this.#dropped += 1
     }
     if (this.#dropped > this.#recent.length / 2) {
@@ -148,5 +137,5 @@ export class Acknowledged {
 
 const ENTRY_BYTES = 200
 
-/** Of what is kept as objects: about. */
+/** About. */
 const sizeOf = ({ events }: Append): number => events.reduce((sum, { body }) => sum + body.length, ENTRY_BYTES)

@@ -13,14 +13,10 @@ import { hash } from 'node:crypto'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Row } from '../sqlite-statements.ts'
-import { BoundQuery } from './bound-query.ts'
-import type { Parameters } from './parameters.ts'
 import { isUnreplicated } from './pg-fault.ts'
 
-export type PgValue = string | number | boolean | null | Buffer | readonly (string | number | boolean | null | Buffer)[]
-
-/** `count`: how many rows were found or changed. */
-export type PgAnswer = { readonly rows: readonly Row[]; readonly count: number }
+export type PgScalar = string | number | boolean | null | Buffer
+export type PgValue = PgScalar | readonly PgScalar[]
 
 export type ConnectionOptions = {
   readonly url: string
@@ -41,22 +37,17 @@ export class Connection {
   }
 
   /** Rejects with the server's error, or with any other if the outcome is not known. */
-  async query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
-    const { rows } = await this.#ask({ text, values: [...values] })
-    return rows
+  query(text: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+    return this.#ask({ text, values })
   }
 
-  /**
-   * The same for statements that are sent all the time: the server plans them once. `bound` has the same values, for a statement that
-   * returns no rows: from its second run on, they are sent without a copy.
-   */
-  async queryPlanned(text: string, values: readonly PgValue[], bound?: Parameters): Promise<PgAnswer> {
-    const query = { text, values: [...values] }
+  /** The same for statements that are sent all the time: the server plans them once. */
+  async queryPlanned(text: string, values: readonly PgValue[]): Promise<readonly Row[]> {
     try {
-      return await this.#ask({ ...query, name: nameOf(text), bound })
+      return await this.#ask({ text, values, name: nameOf(text) })
     } catch (error) {
       if (!isAboutNames(error)) throw error
-      return this.#ask(query) // I4
+      return this.#ask({ text, values }) // I4
     }
   }
 
@@ -84,7 +75,7 @@ export class Connection {
 
   // ---- details, in the order they are used above ----
 
-  async #ask(query: Query): Promise<PgAnswer> {
+  async #ask(query: Query): Promise<readonly Row[]> {
     const open = await this.#opened()
     const answer = open.last.then(() => this.#askNext(open, query))
     open.last = answer.catch(ignore)
@@ -92,13 +83,15 @@ export class Connection {
   }
 
   /** The statement before has its answer. */
-  async #askNext(open: Open, query: Query): Promise<PgAnswer> {
+  async #askNext(open: Open, query: Query): Promise<readonly Row[]> {
     if (open.socket.destroyed) throw new Error('the connection is lost')
     open.isUnreplicated = false
     try {
-      const answer = await this.#inTime(answerTo(open, query))
+      const { text, values, name } = query
+      const sent = { text, values: [...values], ...(name !== undefined && open.hasNames && { name }) }
+      const { rows } = await this.#inTime(open.client.query<Row>(sent))
       if (open.isUnreplicated) throw new Error('the commit may not be on the standby yet')
-      return answer
+      return rows
     } catch (error) {
       if (isAboutNames(error)) open.hasNames = false
       if (!isAnswer(error)) this.#drop(open)
@@ -124,14 +117,7 @@ export class Connection {
       keepAlive: true,
       types: { getTypeParser: parserOf },
     })
-    const open: Open = {
-      client,
-      socket,
-      isUnreplicated: false,
-      hasNames: true,
-      planned: new Set(),
-      last: Promise.resolve(),
-    }
+    const open: Open = { client, socket, isUnreplicated: false, hasNames: true, last: Promise.resolve() }
     client.on('error', () => this.#drop(open)) // I1
     client.on('end', () => this.#drop(open))
     client.on('notice', (notice) => {
@@ -177,37 +163,11 @@ type Open = {
   readonly socket: Socket
   isUnreplicated: boolean
   hasNames: boolean
-  /** The names of statements that have run. */
-  readonly planned: Set<string>
   /** Until the last statement that was sent, or waits, has its answer. */
   last: Promise<unknown>
 }
 
-type Query = {
-  readonly text: string
-  values: PgValue[]
-  readonly name?: string
-  readonly bound?: Parameters | undefined
-}
-
-async function answerTo({ client, hasNames, planned }: Open, { name, bound, ...query }: Query): Promise<PgAnswer> {
-  if (name === undefined || !hasNames) return answerIn(await client.query<Row>(query))
-  if (bound !== undefined && planned.has(name)) return { rows: [], count: await countOf(client, bound.message(name)) }
-  const answer = answerIn(await client.query<Row>({ ...query, name }))
-  planned.add(name)
-  return answer
-}
-
-const answerIn = ({ rows, rowCount }: pg.QueryResult<Row>): PgAnswer => ({ rows, count: rowCount ?? 0 })
-
-const countOf = (client: pg.Client, message: Buffer): Promise<number> =>
-  new Promise((resolve, reject) => {
-    client.query(
-      new BoundQuery(message, (error, count) => (error === undefined ? resolve(count) : reject(asError(error)))),
-    )
-  })
-
-const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
+type Query = { readonly text: string; readonly values: readonly PgValue[]; readonly name?: string }
 
 const GOODBYE_MS = 500
 

@@ -9,46 +9,55 @@ import {
   type FaultSelection,
   type OccurrenceSelection,
 } from '../seen.ts'
-import type { PgValue } from './connection.ts'
 import type { Pool } from './pool.ts'
+import { table } from './unnest.ts'
 import { clean, isText, isUuid } from './values.ts'
 
-/** The parts of an append that write faults. `first` is the number of their first value. */
-export function faultParts(first: number): string {
-  const [of, turn, became, ...rest] = [...FATE_TYPES, ...FAULT_TYPES].map(
-    (type, index) => `$${first + index}::${type}[]`,
-  )
-  return `
-g AS (
-  UPDATE faults f SET became = g.became
-  FROM unnest(${of}, ${turn}, ${became}) AS g(session_id, turn_id, became) JOIN h USING (session_id)
-  WHERE f.turn_id = g.turn_id AND f.became IN ('open', 'parked')
-),
-f AS (
-  INSERT INTO faults (${COLUMNS})
-  SELECT ${COLUMNS} FROM unnest(${rest.join(', ')}) AS f(${COLUMNS}) JOIN h USING (session_id)
-)`
-}
+/** What an append, or an import, says about a session's faults. */
+type Noting = { readonly append: { readonly sessionId: string; readonly faults?: FaultNotes | undefined } }
 
-type Noted = { readonly sessionId: string; readonly faults?: FaultNotes | undefined }
+/** What became of the earlier ones of a turn. */
+export const FATES = table(
+  { session_id: 'uuid', turn_id: 'uuid', became: 'text' },
+  ({ append: { sessionId, faults } }: Noting) =>
+    (faults?.fates ?? []).map(({ turnId, became }) => ({ session_id: sessionId, turn_id: turnId, became })),
+)
 
-export function faultValues(appends: readonly Noted[]): readonly PgValue[] {
-  const fates = appends.flatMap(({ sessionId, faults }) =>
-    (faults?.fates ?? []).map((fate) => ({ sessionId, ...fate })),
-  )
-  return [
-    fates.map(({ sessionId }) => sessionId),
-    fates.map(({ turnId }) => turnId),
-    fates.map(({ became }) => became),
-    ...rowValues(appends),
-  ]
-}
-
-/** Of a session that is imported. */
-export const importedFaults = (noted: Noted): { readonly text: string; readonly values: readonly PgValue[] } => ({
-  text: `INSERT INTO faults (${COLUMNS}) SELECT * FROM unnest(${FAULT_TYPES.map((type, index) => `$${index + 1}::${type}[]`).join(', ')})`,
-  values: rowValues([noted]),
-})
+export const FAULTS = table(
+  {
+    session_id: 'uuid',
+    seq: 'int',
+    turn_id: 'uuid',
+    at: 'text',
+    step: 'int',
+    attempt: 'int',
+    fingerprint: 'text',
+    category: 'text',
+    class: 'text',
+    boundary: 'text',
+    phase: 'text',
+    error: 'text',
+    error_raw: 'text',
+    became: 'text',
+  },
+  ({ append: { sessionId, faults } }: Noting) =>
+    (faults?.seen ?? []).map((fault) => ({
+      session_id: sessionId,
+      seq: fault.seq,
+      turn_id: fault.turnId,
+      at: fault.at,
+      step: fault.step,
+      attempt: fault.attempt,
+      fingerprint: fault.fingerprint,
+      category: clean(fault.category),
+      class: clean(fault.class),
+      boundary: clean(fault.boundary),
+      phase: clean(fault.phase),
+      error: clean(fault.error),
+      error_raw: clean(fault.errorRaw),
+      became: fault.became,
+    })),
+)
 
 export class FaultRows {
   readonly #pool: Pool
@@ -89,54 +98,10 @@ export class FaultRows {
 
 // ---- details, in the order they are used above ----
 
-const FATE_TYPES = ['uuid', 'uuid', 'text']
-
-const FAULT_COLUMNS = {
-  session_id: 'uuid',
-  seq: 'int',
-  turn_id: 'uuid',
-  at: 'text',
-  step: 'int',
-  attempt: 'int',
-  fingerprint: 'text',
-  category: 'text',
-  class: 'text',
-  boundary: 'text',
-  phase: 'text',
-  error: 'text',
-  error_raw: 'text',
-  became: 'text',
-} as const
-
-const FAULT_TYPES = Object.values(FAULT_COLUMNS)
-const COLUMNS = Object.keys(FAULT_COLUMNS).join(', ')
-
-function rowValues(appends: readonly Noted[]): readonly PgValue[] {
-  const seen = appends.flatMap(({ sessionId, faults }) =>
-    (faults?.seen ?? []).map((fault) => ({ sessionId, ...fault })),
-  )
-  return [
-    seen.map(({ sessionId }) => sessionId),
-    seen.map(({ seq }) => seq),
-    seen.map(({ turnId }) => turnId),
-    seen.map(({ at }) => at),
-    seen.map(({ step }) => step),
-    seen.map(({ attempt }) => attempt),
-    seen.map(({ fingerprint }) => fingerprint),
-    seen.map(({ category }) => clean(category)),
-    seen.map((fault) => clean(fault.class)),
-    seen.map(({ boundary }) => clean(boundary)),
-    seen.map(({ phase }) => clean(phase)),
-    seen.map(({ error }) => clean(error)),
-    seen.map(({ errorRaw }) => clean(errorRaw)),
-    seen.map(({ became }) => became),
-  ]
-}
-
-const FATES = FAULT_FATES.map((fate) => `count(*) FILTER (WHERE f.became = '${fate}') AS ${fate}`).join(', ')
+const COUNTS = FAULT_FATES.map((fate) => `count(*) FILTER (WHERE f.became = '${fate}') AS ${fate}`).join(', ')
 
 const GROUPS = `
-SELECT f.fingerprint, count(*) AS count, count(DISTINCT f.session_id) AS sessions, min(f.at) AS first_at, max(f.at) AS last_at, ${FATES}
+SELECT f.fingerprint, count(*) AS count, count(DISTINCT f.session_id) AS sessions, min(f.at) AS first_at, max(f.at) AS last_at, ${COUNTS}
 FROM faults f JOIN sessions s ON s.id = f.session_id AND NOT s.deleting
 WHERE ($1::text IS NULL OR f.at >= $1) AND ($2::text IS NULL OR f.class = $2) AND ($3::text IS NULL OR f.fingerprint = $3)
 GROUP BY f.fingerprint

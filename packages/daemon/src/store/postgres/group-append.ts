@@ -7,9 +7,9 @@
  * I2  A repeated append is recognised by the hash of its last event, which covers everything before it.
  * I3  What such a look finds is believed only after another commit of ours: a commit that waited for its standby when its connection
  *     ended is visible, and a failover can still lose it.
- * I5  A journal that a failover made shorter gets its missing events again, before anything else is appended to it.
  * I4  A batch that fails as a whole is taken apart: only those that cannot be written fail. One whose row is locked waits, and lets
  *     the others pass: its lock may be its own first try, which waits for a standby on a connection that was given up.
+ * I5  A journal that a failover made shorter gets its missing events again, before anything else is appended to it.
  * I6  A batch that breaks each connection it is sent on is taken apart, too: its members wait behind the others, and travel alone.
  */
 import { performance } from 'node:perf_hooks'
@@ -18,12 +18,10 @@ import { Fault } from '@breakfall/faults'
 import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
-import type { Committed, JournalEnd } from './acknowledged.ts'
+import type { JournalEnd } from './acknowledged.ts'
 import { AppendQueue, type Waiting } from './append-queue.ts'
-import { type AppendOf, appendStatement, writtenIn } from './append-sql.ts'
-import type { Connection, PgAnswer } from './connection.ts'
-import { Parameters } from './parameters.ts'
-import type { Hashed } from './sent-appends.ts'
+import { APPEND, type Hashed, valuesOf, writtenIn } from './append-sql.ts'
+import type { Connection } from './connection.ts'
 import { conflictIn, pgFault, sqlState, troubleOf } from './pg-fault.ts'
 import { closed } from './pool.ts'
 import { lost, missedAppends, type Verdict } from './missed-append.ts'
@@ -40,13 +38,10 @@ export type GroupAppendParts = {
   readonly restore: (connection: Connection, sessionId: string, end: JournalEnd) => Promise<Restored>
   /** The fault its writers get if it cannot be restored. */
   readonly gone: (sessionId: string, lastSeq: number) => Fault
-  readonly onCommit: (committed: Committed, ms: number) => void
+  readonly onCommit: (appends: readonly Hashed[], ms: number) => void
   /** Between two attempts. */
   readonly pause?: (ms: number) => Promise<unknown>
 }
-
-/** A connection, and the memory for the values of the statement under way on it. */
-type Lane = { readonly connection: Connection; readonly parameters: Parameters }
 
 /** How far a journal reaches, as far as this process has written or claimed it. */
 type End = { readonly epoch: number; readonly lastSeq: number; readonly hash: string }
@@ -56,13 +51,13 @@ export class GroupAppend {
   readonly #queue = new AppendQueue()
   readonly #ends = new Map<string, End>()
   /** Those without a batch. */
-  readonly #free: Lane[]
+  readonly #free: Connection[]
   #isGathering = false
   #isClosed = false
 
   constructor(parts: GroupAppendParts) {
     this.#parts = parts
-    this.#free = parts.connections.map((connection) => ({ connection, parameters: new Parameters() }))
+    this.#free = [...parts.connections]
   }
 
   append(append: Append): Promise<void> {
@@ -104,23 +99,22 @@ export class GroupAppend {
 
   #start(): void {
     for (;;) {
-      const lane = this.#free.at(-1)
-      const batch = lane === undefined ? [] : this.#queue.take(this.#free.length)
-      if (lane === undefined || batch.length === 0) return
+      const connection = this.#free.at(-1)
+      const batch = connection === undefined ? [] : this.#queue.take(this.#free.length)
+      if (connection === undefined || batch.length === 0) return
       this.#free.pop()
-      void this.#write(batch, lane)
+      void this.#write(batch, connection)
     }
   }
 
-  async #write(batch: readonly Waiting[], lane: Lane): Promise<void> {
-    await this.#commit(batch, lane)
+  async #write(batch: readonly Waiting[], connection: Connection): Promise<void> {
+    await this.#commit(batch, connection)
     this.#queue.done(batch)
-    this.#free.push(lane)
+    this.#free.push(connection)
     this.#gather()
   }
 
-  async #commit(batch: readonly Waiting[], lane: Lane): Promise<void> {
-    const { connection, parameters } = lane
+  async #commit(batch: readonly Waiting[], connection: Connection): Promise<void> {
     const { pause = sleep } = this.#parts
     const from = performance.now()
     let mayHaveLanded = batch.some((waiting) => waiting.mayHaveLanded === true)
@@ -130,12 +124,10 @@ export class GroupAppend {
       try {
         const hashed = await this.#hashed(batch, connection)
         if (failure !== undefined && !(await haveLanded(hashed, connection))) break // I1
-        const { text, values, bound, appendOf } = appendStatement(hashed, parameters)
-        const answer = failure === undefined ? await connection.queryPlanned(text, values, bound) : NO_ANSWER
-        const missing = await this.#settle(batch, hashed, connection, writtenIn(hashed, answer))
-        if (missing === 'again') continue
-        const bytes = bound?.bytes ?? NOTHING
-        this.#parts.onCommit({ ...committed(hashed, appendOf, missing), bytes }, performance.now() - from)
+        const rows = failure === undefined ? await connection.queryPlanned(APPEND, valuesOf(hashed)) : []
+        const committed = await this.#settle(batch, hashed, connection, writtenIn(rows))
+        if (committed === 'again') continue
+        this.#parts.onCommit(committed, performance.now() - from)
         return
       } catch (error) {
         const trouble = troubleOf(error)
@@ -144,10 +136,10 @@ export class GroupAppend {
         if (trouble === 'connection') await pause(Math.min(25 * 2 ** attempt, PAUSE_MS_MAX)) // I1
         else if (trouble === 'again' && attempt < AGAIN_MAX) await pause(attempt * 5)
         else if (mayHaveLanded && batch.length === 1 && failure === undefined) failure = error
-        else return this.#apart(batch, lane, error, mayHaveLanded)
+        else return this.#apart(batch, connection, error, mayHaveLanded)
       }
     }
-    return this.#apart(batch, lane, failure, mayHaveLanded)
+    return this.#apart(batch, connection, failure, mayHaveLanded)
   }
 
   /** I6 */
@@ -157,11 +149,16 @@ export class GroupAppend {
   }
 
   /** I4 */
-  async #apart(batch: readonly Waiting[], lane: Lane, error: unknown, mayHaveLanded: boolean): Promise<void> {
+  async #apart(
+    batch: readonly Waiting[],
+    connection: Connection,
+    error: unknown,
+    mayHaveLanded: boolean,
+  ): Promise<void> {
     const [only, ...others] = batch
     if (only === undefined) return
     if (others.length > 0) {
-      for (const waiting of batch) await this.#commit([{ ...waiting, mayHaveLanded }], lane)
+      for (const waiting of batch) await this.#commit([{ ...waiting, mayHaveLanded }], connection)
       return
     }
     if (sqlState(error) === LOCK_TIMEOUT) return this.#queue.putBack({ ...only, mayHaveLanded })
@@ -200,34 +197,36 @@ export class GroupAppend {
     return new Map(rows.map((row) => [sessionIdIn(row), textIn(row, 'hash')]))
   }
 
-  /** Answers all writers. Returns the sessions whose append was refused; `again`: no writer was answered, and a retry may succeed. */
+  /** Answers all writers. Returns what was not refused; `again`: no writer was answered, and a retry may succeed. */
   async #settle(
     batch: readonly Waiting[],
     hashed: readonly Hashed[],
     connection: Connection,
     written: ReadonlySet<string>,
-  ): Promise<ReadonlySet<string> | 'again'> {
+  ): Promise<readonly Hashed[] | 'again'> {
     const missed = hashed.filter(({ append }) => !written.has(append.sessionId))
     const verdicts: ReadonlyMap<string, Verdict> =
       missed.length === 0 ? new Map() : await missedAppends(connection, missed) // I2
     const judged = await this.#restored(verdicts, connection)
     if (judged === 'again') return judged
     if ([...judged.values()].includes('written')) await this.#parts.barrier(connection) // I3
-    const refused = new Set<string>()
-    for (const [index, { append, resolve, reject }] of batch.entries()) {
-      const verdict = written.has(append.sessionId) ? 'written' : judged.get(append.sessionId)
-      if (verdict === 'written') {
-        const head = append.events.length > 0 ? hashed[index]?.head : this.#ends.get(append.sessionId)?.hash
-        const lastSeq = append.after + append.events.length
-        if (head !== undefined) this.note(append.sessionId, { epoch: append.epoch, lastSeq, hash: head })
-        resolve()
-      } else {
-        refused.add(append.sessionId)
-        this.#ends.delete(append.sessionId)
-        reject(verdict ?? pgFault(new Error('no verdict')))
-      }
+    const verdictOf = (id: string): 'written' | Fault | undefined => (written.has(id) ? 'written' : judged.get(id))
+    const committed = hashed.filter(({ append }) => verdictOf(append.sessionId) === 'written')
+    for (const { append, head } of committed) {
+      const { sessionId, epoch, after, events } = append
+      const hash = events.length > 0 ? head : this.#ends.get(sessionId)?.hash
+      if (hash !== undefined) this.note(sessionId, { epoch, lastSeq: after + events.length, hash })
     }
-    return refused
+    for (const { append, resolve, reject } of batch) {
+      const verdict = verdictOf(append.sessionId)
+      if (verdict === 'written') {
+        resolve()
+        continue
+      }
+      this.#ends.delete(append.sessionId)
+      reject(verdict ?? pgFault(new Error('no verdict')))
+    }
+    return committed
   }
 
   /** I5 */
@@ -263,25 +262,10 @@ const HASHES = `
 SELECT e.session_id, encode(e.hash, 'hex') AS hash
 FROM unnest($1::uuid[], $2::int[]) AS a(session_id, seq) JOIN events e USING (session_id, seq)`
 
-/** Says nothing about any append, so `writtenIn` has every one looked up. */
-const NO_ANSWER: PgAnswer = { rows: [], count: -1 }
-
 async function haveLanded(hashed: readonly Hashed[], connection: Connection): Promise<boolean> {
   const verdicts = await missedAppends(connection, hashed)
   return hashed.every(({ append }) => verdicts.get(append.sessionId) === 'written')
 }
-
-function committed(
-  hashed: readonly Hashed[],
-  appendOf: AppendOf,
-  missing: ReadonlySet<string>,
-): Pick<Committed, 'appends' | 'appendOf'> {
-  if (missing.size === 0) return { appends: hashed, appendOf }
-  const appends = hashed.filter(({ append }) => !missing.has(append.sessionId))
-  return { appends, appendOf: (id, bytes) => (missing.has(id) ? undefined : appendOf(id, bytes)) }
-}
-
-const NOTHING = Buffer.alloc(0)
 
 const sessionIdIn = (row: Row): string => textIn(row, 'session_id')
 

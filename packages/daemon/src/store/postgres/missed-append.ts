@@ -2,7 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { JournalEnd } from './acknowledged.ts'
-import type { Hashed } from './sent-appends.ts'
+import type { Hashed } from './append-sql.ts'
 import type { Connection } from './connection.ts'
 
 /** The journal ends before the last event its writer has seen: a failover may have lost the rest. */

@@ -2,8 +2,8 @@
  * Who owns which session, as statements.
  *
  * I1  Only a daemon that is not declared dead claims, and a claim raises the epoch in the same statement.
- * I3  A daemon that has not noticed a failover claims nothing: the owners compare their journals first.
  * I2  What is due is claimed by one daemon, however many look at the same time: a row that another one holds is skipped.
+ * I3  A daemon that has not noticed a failover claims nothing: the owners compare their journals first.
  */
 import { Fault } from '@breakfall/faults'
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'

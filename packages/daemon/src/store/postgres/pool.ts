@@ -1,9 +1,9 @@
 /**
  * A few connections for reads and short writes. Every statement here may be repeated: it reads, or the second time changes nothing.
  *
+ * I1  No caller waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
  * I2  Connections are opened at the start and kept. A connection that cannot be reopened is tried last: while the server
  *     has none to spare, the others do the work.
- * I1  No caller waits longer than ten seconds, for a free connection and for the answer together: then `journal_unreachable`.
  */
 import { performance } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -5,14 +5,15 @@ import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import { CHAIN_START } from '../chain.ts'
 import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget, Stray } from '../dump.ts'
 import type { KeyRow } from '../store.ts'
-import { bytea, searchable } from './append-sql.ts'
 import { Connection } from './connection.ts'
-import { importedFaults } from './fault-rows.ts'
+import { FAULTS } from './fault-rows.ts'
 import { JournalRows } from './journal-rows.ts'
 import { pgFault } from './pg-fault.ts'
 import { Pool } from './pool.ts'
 import { EVENTS_VERSION } from './schema.ts'
 import { ROW_COLUMNS, sessionOf } from './session-rows.ts'
+import { arraysOf, namesOf, unnested } from './unnest.ts'
+import { bytea, searchable } from './values.ts'
 
 const ROWS_AT_ONCE = 1_000
 const TURNS_MAX = 1_000_000
@@ -101,11 +102,8 @@ export class PostgresDump implements DumpSource, DumpTarget {
       turns.map(({ view }) => JSON.stringify(view)),
       turns.map(({ cancel }) => (cancel === null ? null : JSON.stringify(cancel))),
     ])
-    const faults = importedFaults({
-      sessionId: id,
-      faults: faultNotesIn(events.map(({ body }) => body)),
-    })
-    await this.#connection.query(faults.text, faults.values)
+    const faults = faultNotesIn(events.map(({ body }) => body))
+    await this.#connection.query(FAULT_ROWS, arraysOf({ f: FAULTS }, [{ append: { sessionId: id, faults } }]))
     await this.#connection.query(KEYS, [
       keys.map(({ scope }) => scope),
       keys.map(({ key }) => key),
@@ -199,3 +197,5 @@ const TURNS =
 
 const KEYS = `
 INSERT INTO keys (scope, key, request_hash, receipt) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])`
+
+const FAULT_ROWS = `INSERT INTO faults (${namesOf(FAULTS)}) SELECT * FROM ${unnested({ f: FAULTS }).f}`

@@ -173,9 +173,9 @@ class PostgresStore implements Store {
         this.#rewound.add(id)
         return rewound(id, lastSeq)
       },
-      onCommit: (committed, ms) => {
-        this.#acknowledged.note(committed)
-        hints.moved(committed.appends.map(({ append }) => append.sessionId))
+      onCommit: (appends, ms) => {
+        this.#acknowledged.note(appends)
+        hints.moved(appends.map(({ append }) => append.sessionId))
         onCommit?.(ms)
       },
     })

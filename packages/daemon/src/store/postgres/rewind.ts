@@ -11,11 +11,10 @@ import { Fault, type FaultReport } from '@breakfall/faults'
 import { numberIn, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'
 import type { Acknowledged, JournalEnd } from './acknowledged.ts'
-import { appendStatement, writtenIn } from './append-sql.ts'
+import { APPEND, valuesOf, writtenIn } from './append-sql.ts'
 import { times } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { missedAppends } from './missed-append.ts'
-import { Parameters } from './parameters.ts'
 import type { Pool } from './pool.ts'
 
 export type RewindParts = {
@@ -79,9 +78,8 @@ export class Rewinds {
     const tail = acknowledged.tailAfter(sessionId, end)
     if (tail === undefined) return 'gone'
     for (const hashed of tail) {
-      const { text, values } = appendStatement([hashed], new Parameters())
-      const answer = await connection.queryPlanned(text, values)
-      if (hashed.append.events.length === 0 || writtenIn([hashed], answer).has(sessionId)) continue
+      const rows = await connection.queryPlanned(APPEND, valuesOf([hashed]))
+      if (hashed.append.events.length === 0 || writtenIn(rows).has(sessionId)) continue
       // The first attempt may have committed only now: its connection was given up, not the statement.
       const missed = await missedAppends(connection, [hashed])
       if (missed.get(sessionId) !== 'written') return 'gone'

@@ -16,12 +16,11 @@ import {
   type SessionSelection,
   type StoreUsage,
 } from '../store.ts'
-import { bytea, searchable } from './append-sql.ts'
 import { conflictIn } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
 import { countQuery, countsIn, pageQuery } from './selection.ts'
 import { EVENTS_VERSION } from './schema.ts'
-import { isUuid, json } from './values.ts'
+import { bytea, isUuid, json, searchable } from './values.ts'
 
 export class SessionRows {
   readonly #pool: Pool

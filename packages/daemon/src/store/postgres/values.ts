@@ -1,4 +1,5 @@
 /** Values on their way into the database and back. */
+import type { SessionData } from '../store.ts'
 
 /** Others are no ids of ours: they are not found, rather than refused by the database. */
 export const isUuid = (id: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)
@@ -8,6 +9,17 @@ export const isText = (name: string): boolean => !name.includes('\0')
 
 /** PostgreSQL's text has neither NUL nor half a character. */
 export const clean = (text: string | null): string | null => text?.toWellFormed().replaceAll('\0', '') ?? null
+
+/** From hexadecimal. */
+export const bytea = (hex: string): string => `\\x${hex}`
+
+/** What a session is searched by, beside its data. */
+export function searchable({
+  title,
+  box,
+}: SessionData): Readonly<Record<'boxId' | 'title' | 'workspace', string | null>> {
+  return { boxId: clean(box.id ?? null), title: clean(title ?? ''), workspace: clean(box.workspace ?? null) }
+}
 
 /** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
 export const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
