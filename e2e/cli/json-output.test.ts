@@ -65,7 +65,7 @@ test('every command ends with a result line, and this list contains every comman
     diff: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     daemons: { args: [], says: {} },
     runners: { args: [], says: {} },
-    fleet: { args: ['--script', '/no/such/script'], code: 2, says: { outcome: 'failed' } },
+    fleet: { args: ['enroll'], code: 2, says: { outcome: 'failed' } }, // no key is named
     uninstall: { args: [], code: 1, says: { outcome: 'failed' } }, // a daemon runs
     trial: { args: ['--faults', 'status:503', '--', process.execPath, AGENT], says: { score: { exact: 1, of: 1 } } },
   }

@@ -52,11 +52,12 @@ function forward(target: string, req: IncomingMessage, body: Buffer, res: Server
   return new Promise((resolve) => {
     const onward = request({ hostname, port, method: req.method, path: req.url, headers, agent: false })
     onward.on('response', (answer) => {
-      if (!res.destroyed) res.writeHead(answer.statusCode ?? 500, answer.headers)
-      res.once('close', () => answer.resume())
-      answer.pipe(res)
-      answer.once('close', () => res.end())
       resolve(answer.statusCode ?? 500)
+      if (res.destroyed) return void answer.resume() // the client is gone
+      res.writeHead(answer.statusCode ?? 500, answer.headers)
+      res.once('close', () => answer.destroy())
+      answer.once('close', () => void (answer.complete || res.destroy())) // the server broke off
+      answer.pipe(res)
     })
     onward.on('error', () => {
       res.destroy()

@@ -12,15 +12,7 @@ export {
 } from './options.ts'
 export { readEarlierFolders } from './runner/earlier-folders.ts'
 export { remoteRunner } from './runner/endpoint.ts'
-export {
-  adoptStore,
-  checkStore,
-  exportStore,
-  importStore,
-  isEmptyStore,
-  migrateStore,
-  type StorePlace,
-} from './store-admin.ts'
+export { adoptStore, checkStore, exportStore, importStore, migrateStore, type StorePlace } from './store-admin.ts'
 export { openPostgresStore } from './store/postgres/postgres-store.ts'
 export { openSqliteStore } from './store/sqlite-store.ts'
 export type { Store } from './store/store.ts'

@@ -25,10 +25,6 @@ export const migrateStore = (url: string): Promise<{ readonly before: number; re
     schema: SCHEMA_VERSION,
   }))
 
-/** Whether no daemon has ever used it. */
-export const isEmptyStore = (url: string): Promise<boolean> =>
-  connected(url, 'Nothing was started.', async (connection) => (await fleetRow(connection)) === undefined)
-
 /** Accepts a restored copy. No daemon may use the original any more. Returns false if there was nothing to accept. */
 export const adoptStore = (url: string): Promise<boolean> => connected(url, 'Nothing was adopted.', adopt)
 

@@ -4,8 +4,7 @@ import { flagNameOf, RUNNER_FLAGS, type RunnerFlag } from '@breakfall/runner/fla
 import type { StoreOptions } from '../commands/store.ts'
 import type { Context } from '../context.ts'
 import type { EnrollOptions } from '../commands/enroll.ts'
-import type { FleetOptions } from '../commands/fleet.ts'
-import { argument, boxCount, collect, milliseconds, portNumber, wholeNumber } from './flags.ts'
+import { argument, boxCount, collect, milliseconds, portNumber } from './flags.ts'
 
 export type AddCommand = <O extends object>(
   spec: string,
@@ -71,32 +70,17 @@ export function addFleetCommands(command: AddCommand): void {
   )
   argument(runners, 'action', 'what to do (default: list)', ['list', 'drain', 'drop'])
   argument(runners, 'id', "the runner's id, or the start of it")
-  const fleet = command<EnrollOptions & FleetOptions>(
-    'fleet [action]',
-    'try a fleet on this machine, and break it; enroll: print a code with which a runner joins',
-    async (context, options, [action]) => {
-      if (action === 'enroll') {
-        const { enrollCommand } = await import('../commands/enroll.ts')
-        return enrollCommand(context, options)
-      }
-      const { fleetCommand } = await import('../commands/fleet.ts')
-      return fleetCommand(context, options)
+  const fleet = command<EnrollOptions>(
+    'fleet <action>',
+    'enroll: print a code with which a runner joins',
+    async (context, options) => {
+      const { enrollCommand } = await import('../commands/enroll.ts')
+      return enrollCommand(context, options)
     },
   )
-    .option('--script <words>', 'run these keys unattended: "k1 3s m2 p"')
-    .option('--seed <number>', 'choose the keys at random; the same number chooses the same keys', wholeNumber)
-    .option('--actions <count>', 'how many keys --seed chooses', wholeNumber, 12)
-    .option('--turns <count>', 'how many scripted turns to start', wholeNumber, 12)
-    .option('--store <url>', 'an empty PostgreSQL database to use (default: start PostgreSQL)')
-    .addOption(
-      new Option('--isolation <level>', 'process: run commands without a sandbox (default: bwrap)').choices([
-        'bwrap',
-        'process',
-      ]),
-    )
     .option('--fleet-key-file <file>', "the fleet's key (default: [fleet] keyFile)")
     .option('--valid-ms <ms>', 'how long the code is valid (default: an hour)', milliseconds)
-  argument(fleet, 'action', 'enroll; without it, the fleet starts', ['enroll'])
+  argument(fleet, 'action', 'what to do', ['enroll'])
   const store = command<StoreOptions>(
     'store <action> [file]',
     'migrate, check, adopt, export or import a store',

@@ -1,5 +1,4 @@
 /** What `--help` adds to the flags: examples to copy, and the exit codes. */
-import { KEYS_HELP } from '../fleet/actions.ts'
 
 const EXIT_CODES_HELP = `
 Exit codes:
@@ -50,12 +49,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'breakfall runners drop 0198c2a4-91e0        declare it lost: its sessions move to other runners',
   ],
   daemons: ['breakfall daemons', 'breakfall daemons drain daemon-1           it hands over its sessions'],
-  fleet: [
-    'breakfall fleet                           three daemons, two runners, PostgreSQL: break them with keys',
-    "breakfall fleet --script 'k1 3s m2 p'     the same, unattended; prints what its checker found",
-    'breakfall fleet --seed 7 --actions 100    random failures; the same seed repeats them',
-    'breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE',
-  ],
+  fleet: ['breakfall fleet enroll                    a code for: breakfall runner --join URL --enroll CODE'],
   gateway: [
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --port 4000',
     'breakfall gateway --upstream http://127.0.0.1:8080/v1 --hold answer --watch',
@@ -173,14 +167,9 @@ Exit codes:
   0 ready   1 problems to fix   2 usage, or a wrong configuration   130 cancelled
 `
 
-const FLEET_HELP = `
-Keys, and words of --script (which also takes times such as 3s or 500ms):
-${KEYS_HELP.map((line) => `  ${line}\n`).join('')}`
-
 const MORE: Readonly<Record<string, string>> = {
   run: BOX_HELP + EXIT_CODES_HELP,
   trial: TRIAL_HELP,
-  fleet: FLEET_HELP,
   doctor: DOCTOR_HELP,
 }
 

@@ -1,4 +1,4 @@
-/** Scratch folders of rehearsals, demos and local fleets. */
+/** Scratch folders of rehearsals and demos. */
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { Fault } from '@breakfall/faults'
 
 const STALE_MS = 24 * 60 * 60_000 // nothing here takes that long
 
-export function makeScratch(name: 'rehearsal' | 'demo' | 'fleet'): string {
+export function makeScratch(name: 'rehearsal' | 'demo'): string {
   try {
     sweepScratch(`breakfall-${name}-`)
     return mkdtempSync(join(tmpdir(), `breakfall-${name}-`))

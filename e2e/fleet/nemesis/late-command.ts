@@ -1,10 +1,10 @@
 /**
  * A command that arrives late: its start is held back, the daemon that sent it loses its database, another daemon takes the turn over
- * and finishes the command. Only then the start arrives at the runner, which must refuse it.
+ * and finishes the command. Only then the start arrives at the runner, which must refuse it: that is how late requests come in networks.
  */
 import type { DaemonClient } from '@breakfall/client'
 import { isTerminal } from '@breakfall/wire'
-import type { StartHold } from './runner-door.ts'
+import type { HeldRequest } from '../../../test/kit/holding-proxy.ts'
 
 export type Late = 'refused' | 'ran' | 'undelivered'
 
@@ -27,23 +27,53 @@ export async function lateCommand({ client, hold, isAlone, cut, signal }: LatePa
   if (held === undefined) return undefined
   let repair: (() => Promise<void>) | undefined
   try {
-    const { id, owner, lastSeq } = await client.session(held.boxId) // a session's own box has its id
+    const { id, owner, lastSeq } = await client.session(boxOf(held)) // a session's own box has its id
     const hasHeir = owner == null || !isAlone(owner.name)
     if (hasHeir && owner != null) repair = await cut(owner.name)
     const isFinished = hasHeir && (await finishedElsewhere(client, { id, lastSeq }, signal))
-    const status = await held.deliver()
+    const status = await held.release()
     if (!isFinished) return undefined
     if (status === 0) return 'undelivered' // the runner is gone, too
     return status < 400 ? 'ran' : 'refused'
   } catch {
-    await held.deliver() // no daemon answers: the command was only slow
+    await held.release() // no daemon answers: the command was only slow
     return undefined
   } finally {
     await repair?.()
   }
 }
 
+/** Takes the next start of a command at any door, if somebody wants it. */
+export class StartHold {
+  #take: ((held: HeldRequest) => void) | undefined
+
+  /** Undefined if none came before the signal. */
+  async next(signal: AbortSignal): Promise<HeldRequest | undefined> {
+    const found = Promise.withResolvers<HeldRequest | undefined>()
+    this.#take = found.resolve
+    signal.addEventListener('abort', () => found.resolve(undefined), { once: true })
+    try {
+      return await found.promise
+    } finally {
+      this.#take = undefined
+    }
+  }
+
+  wants({ method, path }: Pick<HeldRequest, 'method' | 'path'>): boolean {
+    return this.#take !== undefined && method === 'POST' && START.test(path)
+  }
+
+  take(held: HeldRequest): void {
+    this.#take?.(held)
+    this.#take = undefined
+  }
+}
+
 // ---- details ----
+
+const START = /\/boxes\/([^/?]+)\/exec(?:\?|$)/
+
+const boxOf = ({ path }: HeldRequest): string => START.exec(path)?.[1] ?? ''
 
 /** Whether another daemon took over after that event and got the result of the command. */
 async function finishedElsewhere(

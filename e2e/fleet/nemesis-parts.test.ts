@@ -1,17 +1,14 @@
-/** The pure parts of `breakfall fleet`: its words, its table and its checker. */
+/** The parts of a nemesis of fleets: its words, its dice and its checker. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DaemonClient } from '@breakfall/client'
 import { randomSequence } from '@breakfall/chaos/internal'
 import type { SessionEvent } from '@breakfall/wire'
-import { httpServer } from '../../../test/kit/http-server.ts'
-import { actionOf, needsNumber, parseScript } from '../src/fleet/actions.ts'
-import { check, checkedLine, isKept } from '../src/fleet/check.ts'
-import { lateCommand } from '../src/fleet/late-command.ts'
-import { nemesis } from '../src/fleet/nemesis.ts'
-import { StartHold } from '../src/fleet/runner-door.ts'
-import { tableLines } from '../src/fleet/table.ts'
-import { aSession } from './samples.ts'
+import { aSession } from '../../packages/cli/test/samples.ts'
+import { httpServer } from '../../test/kit/http-server.ts'
+import { check, checkedLine, isKept } from './nemesis/check.ts'
+import { lateCommand, StartHold } from './nemesis/late-command.ts'
+import { nemesis, parseScript } from './nemesis/script.ts'
 
 test('a script is a list of words, and a wrong one is named before anything starts', () => {
   assert.deepEqual(parseScript(' k1 3s m2  p 250ms'), [
@@ -24,12 +21,6 @@ test('a script is a list of words, and a wrong one is named before anything star
   for (const wrong of ['k4', 'k', 'r3', 'x', 'p1', '3m'])
     assert.throws(() => parseScript(`k1 ${wrong}`), /is not an action/)
   assert.deepEqual(parseScript(''), [])
-})
-
-test('a key that needs a number waits for it', () => {
-  assert.equal(actionOf('k'), undefined)
-  assert.deepEqual(['k', 's', 't', 'c', 'r', 'm'].map(needsNumber), [true, true, true, true, true, true])
-  assert.equal(needsNumber('p'), false)
 })
 
 const at = '2026-01-01T00:00:00.000Z'
@@ -62,21 +53,6 @@ test('the checker counts gaps, differences between daemons and turns that did no
   for (const broken of [{ damaged: 1 }, { late: 2, refused: 1 }, { gaps: 1 }, { differing: 1 }, { exact: 0 }])
     assert.equal(isKept({ ...kept, ...broken }), false, JSON.stringify(broken))
   assert.match(checkedLine({ ...kept, late: 2, refused: 1 }), /1 of 2 late commands refused/)
-})
-
-test('the table fits the terminal', () => {
-  const view = {
-    url: 'http://127.0.0.1:1',
-    database: 'up',
-    daemons: [{ name: 'daemon 1', pid: 12, state: 'up', detail: '1 turns' }],
-    runners: [{ name: 'runner 1', pid: null, state: 'gone', detail: '' }],
-    turns: [{ nr: 1, state: 'asking', owner: 'daemon 1', epoch: '', runner: '', steps: '1/8', takeovers: 0 }],
-    note: 'x'.repeat(200),
-  }
-  const lines = tableLines(view, 60)
-  assert.ok(lines.every((line) => line.length <= 60))
-  assert.ok(lines.some((line) => /^daemon 1 +12 +up +1 turns$/.test(line)))
-  assert.ok(lines.some((line) => /^runner 1 +- +gone$/.test(line)))
 })
 
 test('random actions are bounded, the same for the same dice, and leave two daemons that can take over', () => {
@@ -112,7 +88,10 @@ test('a command is not held back from a daemon that no other could replace: it i
     cut: (name) => Promise.reject(new Error(`cut ${done.push(name)}`)),
     signal: t.signal,
   })
-  hold.taken()?.({ boxId: 's', deliver: () => Promise.resolve(done.push('delivered')) })
+  const start = { method: 'POST', path: '/v1/boxes/s/exec', body: '' }
+  assert.ok(hold.wants(start) && !hold.wants({ ...start, path: '/v1/boxes/s/exec/e' }))
+  hold.take({ ...start, release: () => Promise.resolve(done.push('delivered')) })
+  assert.ok(!hold.wants(start), 'it takes one')
   assert.equal(await late, undefined)
   assert.deepEqual(done, ['delivered'])
 })
