@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
 import { JoinedRig } from '../../../../e2e/fleet/joined-rig.ts'
-import { openFrontDoor } from '../../../cli/src/fleet/front-door.ts'
+import { openFrontDoor } from '../../../../e2e/fleet/nemesis/front-door.ts'
 import { noChromium } from '../kit/chromium.ts'
 import { browserTest, isLive, readTurn } from '../kit/suite.ts'
 
