@@ -8,15 +8,19 @@ import type { Logger } from 'pino'
 import { Fault } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import { DAEMON_HEADER } from '@breakfall/wire'
-import { bearerToken, createService, type HttpServer, refuseIfReadOnly } from '@breakfall/wire/node'
-import { chaosRoutes } from './api/chaos-routes.ts'
+import { bearerToken, createService, type HttpServer, refuseIfReadOnly, type Route } from '@breakfall/wire/node'
+import { chaosHandlers } from './api/chaos.ts'
+import { checkpointHandlers } from './api/checkpoints.ts'
 import { ConsoleDoor, ticketsInMemory, ticketsInStore } from './api/console-door.ts'
-import { consoleRoutes } from './api/console-routes.ts'
-import { fleetRoutes } from './api/fleet-routes.ts'
-import { daemonRoutes } from './api/routes.ts'
-import { runnerRoutes } from './api/runner-routes.ts'
-import { seenRoutes } from './api/seen-routes.ts'
-import { viewRoutes } from './api/view-routes.ts'
+import { consoleHandlers } from './api/console.ts'
+import { fleetHandlers } from './api/fleet.ts'
+import { mcpHandlers } from './api/mcp.ts'
+import { routesOf } from './api/operations.ts'
+import { processHandlers } from './api/processes.ts'
+import { runnerHandlers } from './api/runners.ts'
+import { seenHandlers } from './api/seen.ts'
+import { sessionHandlers } from './api/sessions.ts'
+import { systemHandlers } from './api/system.ts'
 import { WebSocketApi } from './api/websocket.ts'
 import { assemble } from './assemble.ts'
 import manifest from '../package.json' with { type: 'json' }
@@ -102,25 +106,29 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       onFault: (fault) => logFault(log, fault, {}),
     })
     parts.countSockets(() => sockets.connections)
+    const routes: readonly Route[] = routesOf({
+      ...sessionHandlers({ ...parts, limits }),
+      ...systemHandlers({
+        ...parts,
+        version,
+        limits,
+        options,
+        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.isClosing() }),
+        metricsText: () => metrics.text(),
+        routes: () => routes,
+      }),
+      ...checkpointHandlers(parts.undoing),
+      ...processHandlers(parts.processes),
+      ...mcpHandlers(parts.outside, limits),
+      ...fleetHandlers(store),
+      ...runnerHandlers(parts.runnerFleet),
+      ...consoleHandlers(door, options.console ?? NO_CONSOLE),
+      ...seenHandlers(store),
+      ...chaosHandlers(options.chaos),
+    })
     const service = createService({
       upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
-      routes: daemonRoutes({
-        sessions,
-        limits,
-        version,
-        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.isClosing() }),
-        model: () => parts.model(),
-        metricsText: () => metrics.text(),
-        more: [
-          ...fleetRoutes(store),
-          ...runnerRoutes(parts.runnerFleet),
-          ...consoleRoutes(door, options.console ?? NO_CONSOLE),
-          ...seenRoutes(store),
-          ...viewRoutes({ ...parts, limits, options }),
-          ...chaosRoutes(options.chaos),
-        ],
-        outside: parts.outside,
-      }),
+      routes,
       boundary: 'daemon',
       hosts,
       headers: { [DAEMON_HEADER]: name },

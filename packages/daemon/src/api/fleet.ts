@@ -1,0 +1,14 @@
+/** The daemons that share the store. A daemon with a store of its own is the only one, and is not listed. */
+import { Fault } from '@breakfall/faults'
+import type { Store } from '../store/store.ts'
+import type { SomeHandlers } from './operations.ts'
+
+export function fleetHandlers(store: Store) {
+  return {
+    listDaemons: async () => ({ daemons: await store.daemons() }),
+    drainDaemon: async ({ params }) => {
+      if (!(await store.drainDaemon(params.bootId))) throw new Fault('not_found', { facts: { name: 'such daemon' } })
+      return { daemons: await store.daemons() }
+    },
+  } satisfies SomeHandlers
+}

@@ -1,0 +1,52 @@
+/** Servers of tools. */
+import { randomUUID } from 'node:crypto'
+import { Fault } from '@breakfall/faults'
+import type { RequestContext } from '@breakfall/wire/node'
+import type { McpServer } from '@breakfall/mcp'
+import type { DaemonLimits } from '../options.ts'
+import type { OutsideTools } from '../outside/outside-tools.ts'
+import type { SomeHandlers } from './operations.ts'
+
+export function mcpHandlers(outside: OutsideTools, limits: DaemonLimits) {
+  const serverIn = (context: RequestContext): McpServer => {
+    const name = context.params['name'] ?? ''
+    return outside.server(name) ?? notFound(name)
+  }
+  return {
+    listMcpServers: () => outside.list,
+    getMcpServer: async ({ params: { name = '' } }) => (await outside.detail(name)) ?? notFound(name),
+    restartMcpServer: async (context) => {
+      await context.body()
+      const server = serverIn(context)
+      server.restart().catch(() => undefined) // its state says how it went
+      return server.status
+    },
+    callMcpTool: async (context) => {
+      const { tool, arguments: given = {} } = await context.body()
+      const server = serverIn(context)
+      const known = server.tools.find((entry) => entry.name === tool || entry.tool === tool)
+      const gone = new AbortController()
+      context.res.once('close', () => gone.abort()) // a caller that leaves cancels the call
+      const end = await server.call(
+        { tool: known?.name ?? tool, arguments: given, key: randomUUID() },
+        { signal: gone.signal, waitMs: limits.mcpCallWaitMs },
+      )
+      switch (end.kind) {
+        case 'answered':
+          return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
+        case 'lost':
+        case 'refused':
+          throw end.fault
+        case 'cancelled':
+        case 'task':
+          return { outcome: 'cancelled', text: 'Cancelled.' }
+      }
+    },
+  } satisfies SomeHandlers
+}
+
+// ---- details ----
+
+function notFound(name: string): never {
+  throw new Fault('not_found', { facts: { name: `MCP server ${name.slice(0, 100)}` } })
+}

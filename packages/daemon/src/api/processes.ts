@@ -1,0 +1,13 @@
+/** The background processes of sessions: listed, and stopped. */
+import type { SessionProcesses } from '../engine/session-processes.ts'
+import type { SomeHandlers } from './operations.ts'
+
+export function processHandlers(processes: SessionProcesses) {
+  return {
+    listProcesses: async ({ query, signal }) => {
+      const session = query.get('session')
+      return await (session === null ? processes.all(signal) : processes.of(session, signal))
+    },
+    stopProcess: async ({ params, signal }) => await processes.stop(params.id, params.process, signal),
+  } satisfies SomeHandlers
+}
