@@ -38,11 +38,10 @@ import type {
 import type { DaemonAddress } from './address.ts'
 import * as sessions from './calls/sessions.ts'
 import * as turns from './calls/turns.ts'
-import { sessionPath } from './calls/sessions.ts'
-import { ClientCore, type ClientOptions, segment, withQuery } from './core.ts'
+import { ClientCore, type ClientOptions, operation } from './core.ts'
 import type { EventsOptions } from './events.ts'
 import { followSession } from './follow.ts'
-import { type ApiRequest, read } from './http.ts'
+import { read } from './http.ts'
 import {
   type DaemonHealth,
   type DaemonModel,
@@ -91,12 +90,12 @@ export class DaemonClient {
   }
 
   session(id: string): Promise<Session> {
-    return this.#core.get(sessionPath(id), isSession, 'a session')
+    return this.#core.json(operation('GET /v1/sessions/{id}', { id }), isSession, 'a session')
   }
 
   /** Changes the title, and the model and its provider for the next turn. */
   changeSession(id: string, change: SessionPatch): Promise<Session> {
-    return this.#core.json({ method: 'PATCH', path: sessionPath(id), body: change }, isSession, 'a session')
+    return this.#core.json(operation('PATCH /v1/sessions/{id}', { id }, { body: change }), isSession, 'a session')
   }
 
   /** Every session that meets the query, newest first. With many sessions, read them page by page: `sessionPage`. */
@@ -113,14 +112,14 @@ export class DaemonClient {
   /** One page, newest first. `next` is the cursor of the following one. */
   sessionPage(query: SessionQuery = {}): Promise<SessionPage> {
     const { counts, ...rest } = query
-    const given = Object.entries({ ...rest, ...(counts === true ? { counts: 1 } : {}) })
-    return this.#core.get(withQuery('/v1/sessions', given), isSessionPage, 'a list of sessions')
+    const given = { ...rest, ...(counts === true ? { counts: 1 } : {}) }
+    return this.#core.json(operation('GET /v1/sessions', given), isSessionPage, 'a list of sessions')
   }
 
   /** A page of the session's turns, newest first. */
   turns(sessionId: string, query: { readonly cursor?: string | undefined } = {}): Promise<TurnPage> {
-    const path = withQuery(`${sessionPath(sessionId)}/turns`, Object.entries(query))
-    return this.#core.get(path, isTurnPage, 'a list of turns')
+    const call = operation('GET /v1/sessions/{id}/turns', { id: sessionId, ...query })
+    return this.#core.json(call, isTurnPage, 'a list of turns')
   }
 
   /** All bytes that a tool's command printed and the runner keeps. `from`: how many before them it no longer keeps. */
@@ -141,20 +140,19 @@ export class DaemonClient {
 
   /** Ends what runs in the session, and deletes it with its box. `ifEnded`: refused if a turn is unfinished. */
   async deleteSession(id: string, options: { ifEnded?: boolean } = {}): Promise<void> {
-    const path = `${sessionPath(id)}${options.ifEnded === true ? '?ifEnded=1' : ''}`
-    await this.#core.call({ method: 'DELETE', path }, () => undefined)
+    const ifEnded = options.ifEnded === true ? 1 : undefined
+    await this.#core.call(operation('DELETE /v1/sessions/{id}', { id, ifEnded }), () => undefined)
   }
 
   /** Deletes sessions that have ended: those that match every given criterion, or those that were not used for 30 days. */
   prune(request: PruneInput = {}): Promise<Pruned> {
-    return this.#core.post('/v1/prune', request, isPruned, 'what it deleted')
+    return this.#core.json(operation('POST /v1/prune', {}, { body: request }), isPruned, 'what it deleted')
   }
 
   /** Releases the box of an idle session before its time. False if the session is in use or its runner cannot be reached. */
   async releaseBox(sessionId: string): Promise<boolean> {
-    const path = `${sessionPath(sessionId)}/release`
-    const what = 'whether it released the box'
-    return (await this.#core.post(path, {}, isReleased, what)).released
+    const call = operation('POST /v1/sessions/{id}/release', { id: sessionId })
+    return (await this.#core.json(call, isReleased, 'whether it released the box')).released
   }
 
   /** Starts a turn, or queues it. A repeated call with the same key returns the first call's receipt; by default each call has a new key. */
@@ -167,7 +165,7 @@ export class DaemonClient {
   }
 
   turn(id: string): Promise<Turn> {
-    return this.#core.get(`/v1/turns/${segment(id)}`, isTurn, 'a turn')
+    return this.#core.json(operation('GET /v1/turns/{id}', { id }), isTurn, 'a turn')
   }
 
   /** Cancels a turn in any state. Returns the turn while it is ending, or as it ended. */
@@ -190,41 +188,45 @@ export class DaemonClient {
 
   /** The daemons that share the store, also those that died within the last day. */
   daemons(): Promise<DaemonList> {
-    return this.#core.get('/v1/daemons', isDaemonList, 'a list of daemons')
+    return this.#core.json(operation('GET /v1/daemons', {}), isDaemonList, 'a list of daemons')
   }
 
   /** Makes a daemon hand over its sessions. */
   drainDaemon(bootId: string): Promise<DaemonList> {
-    const path = `/v1/daemons/${segment(bootId)}/drain`
-    return this.#core.post(path, {}, isDaemonList, 'a list of daemons')
+    const call = operation('POST /v1/daemons/{bootId}/drain', { bootId })
+    return this.#core.json(call, isDaemonList, 'a list of daemons')
   }
 
   /** The runners that joined. */
   runners(): Promise<RunnerList> {
-    return this.#core.get('/v1/runners', isRunnerList, 'a list of runners')
+    return this.#core.json(operation('GET /v1/runners', {}), isRunnerList, 'a list of runners')
   }
 
   /** `drain`: no more sessions are placed there. `drop`: it is declared lost, and its sessions move. */
   changeRunner(runnerId: string, action: 'drain' | 'drop'): Promise<RunnerView> {
-    const path = `/v1/runners/${segment(runnerId)}/${action}`
-    return this.#core.post(path, {}, isRunnerView, 'a runner')
+    return this.#core.json(operation(`POST /v1/runners/{id}/${action}`, { id: runnerId }), isRunnerView, 'a runner')
   }
 
   /** The checkpoints of the session's files, oldest first. */
   checkpoints(sessionId: string): Promise<SessionCheckpoints> {
-    const path = `${sessionPath(sessionId)}/checkpoints`
-    return this.#core.get(path, isCheckpoints, 'a list of checkpoints')
+    const call = operation('GET /v1/sessions/{id}/checkpoints', { id: sessionId })
+    return this.#core.json(call, isCheckpoints, 'a list of checkpoints')
   }
 
   /** What changed since before a turn, or since a checkpoint. Default: since before the last turn that wrote. */
   diff(sessionId: string, query: DiffQuery = {}): Promise<CheckpointDiff> {
-    return this.#core.get(diffPath(sessionId, query), isDiff, 'a list of files')
+    return this.#core.json(
+      operation('GET /v1/sessions/{id}/diff', { id: sessionId, ...query }),
+      isDiff,
+      'a list of files',
+    )
   }
 
   /** The same as a patch. */
   patch(sessionId: string, query: DiffQuery = {}): Promise<string> {
-    const request: ApiRequest = { method: 'GET', path: diffPath(sessionId, query), headers: { accept: 'text/x-diff' } }
-    return this.#core.call(request, ({ text }) => text)
+    const headers = { accept: 'text/x-diff' }
+    const call = operation('GET /v1/sessions/{id}/diff', { id: sessionId, ...query }, { headers })
+    return this.#core.call(call, ({ text }) => text)
   }
 
   /** Brings the session's files back. It is not repeated if the answer is lost: ask for a preview first. */
@@ -234,38 +236,37 @@ export class DaemonClient {
 
   /** The background processes of all sessions, or of one. */
   processes(session?: string): Promise<SessionProcessList> {
-    return this.#core.get(withQuery('/v1/processes', [['session', session]]), isProcessList, 'a list of processes')
+    return this.#core.json(operation('GET /v1/processes', { session }), isProcessList, 'a list of processes')
   }
 
   /** Stops a background process, by its name or the id of its exec. */
   stopProcess(sessionId: string, process: string): Promise<StoppedProcess> {
-    const path = `${sessionPath(sessionId)}/processes/${segment(process)}/stop`
-    return this.#core.post(path, {}, isStopped, 'a process')
+    const call = operation('POST /v1/sessions/{id}/processes/{process}/stop', { id: sessionId, process })
+    return this.#core.json(call, isStopped, 'a process')
   }
 
   /** The MCP servers, and how they are. */
   mcpServers(): Promise<McpList> {
-    return this.#core.get('/v1/mcp', isMcpList, 'a list of MCP servers')
+    return this.#core.json(operation('GET /v1/mcp', {}), isMcpList, 'a list of MCP servers')
   }
 
   /** One MCP server, with its tools and its last lines. */
   mcpServer(name: string): Promise<McpDetail> {
-    return this.#core.get(`/v1/mcp/${segment(name)}`, isMcpDetail, 'an MCP server')
+    return this.#core.json(operation('GET /v1/mcp/{name}', { name }), isMcpDetail, 'an MCP server')
   }
 
   restartMcp(name: string): Promise<McpList['servers'][number]> {
-    const path = `/v1/mcp/${segment(name)}/restart`
-    return this.#core.post(path, {}, isMcpServer, 'an MCP server')
+    return this.#core.json(operation('POST /v1/mcp/{name}/restart', { name }), isMcpServer, 'an MCP server')
   }
 
   /** Calls a tool once, outside of any session. It is not called again if the answer is lost. */
   async callMcp(name: string, tool: string, given: Record<string, unknown>): Promise<McpCalled> {
-    const request: ApiRequest = {
-      method: 'POST',
-      path: `/v1/mcp/${segment(name)}/call`,
-      body: { tool, arguments: given },
-    }
-    return read(await this.#core.ask(request), isMcpCalled, 'a result')
+    const body = { tool, arguments: given }
+    return read(
+      await this.#core.ask(operation('POST /v1/mcp/{name}/call', { name }, { body })),
+      isMcpCalled,
+      'a result',
+    )
   }
 
   /** The session's events: those in the journal, then live ones. Reconnects automatically; see `EventsOptions`. */
@@ -275,16 +276,16 @@ export class DaemonClient {
 
   /** A ticket for a browser: `URL/#ticket=TICKET` opens the console once, within two minutes. */
   consoleTicket(): Promise<ConsoleTicket> {
-    return this.#core.post('/v1/console/tickets', {}, isTicket, 'a ticket')
+    return this.#core.json(operation('POST /v1/console/tickets', {}), isTicket, 'a ticket')
   }
 
   health(): Promise<DaemonHealth> {
-    return this.#core.get('/v1/health', isHealth, 'its health')
+    return this.#core.json(operation('GET /v1/health', {}), isHealth, 'its health')
   }
 
   /** Whether it can take prompts, with the result of each check. */
   ready(): Promise<DaemonReadiness> {
-    return this.#core.call({ method: 'GET', path: '/v1/ready', accept: [503] }, (answer) => {
+    return this.#core.call(operation('GET /v1/ready', {}, { accept: [503] }), (answer) => {
       const { checks } = read(answer, isReadinessBody, 'its readiness')
       return { isReady: answer.ok, checks }
     })
@@ -292,13 +293,10 @@ export class DaemonClient {
 
   /** The model server that it asks, and the model of sessions that name none. */
   model(): Promise<DaemonModel> {
-    return this.#core.get('/v1/model', isModel, 'its model')
+    return this.#core.json(operation('GET /v1/model', {}), isModel, 'its model')
   }
 }
 
 // ---- details ----
 
 const bytes = ({ body }: Response): ReadableStream<Uint8Array> => body ?? new Blob([]).stream()
-
-const diffPath = (sessionId: string, query: DiffQuery): string =>
-  withQuery(`${sessionPath(sessionId)}/diff`, Object.entries(query))

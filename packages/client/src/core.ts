@@ -3,6 +3,7 @@
  * some of them carries no others; `DaemonClient` is all of them as one class.
  */
 import { type LoopOptions, type ReportedFault, type RetryPolicy, retryingCall } from '@breakfall/faults/caller'
+import type { OperationAt, OperationCalls } from '@breakfall/wire/internal'
 import type { DaemonAddress } from './address.ts'
 import { type Surroundings, SURROUNDINGS } from './clock.ts'
 import { type Answer, type ApiRequest, ask, read, send } from './http.ts'
@@ -37,20 +38,13 @@ export class ClientCore {
     this.surroundings = { ...SURROUNDINGS, ...options }
   }
 
-  get<T>(path: string, guard: Guard<T>, what: string): Promise<T> {
-    return this.json({ method: 'GET', path }, guard, what)
+  /** The JSON of an answer, as far as the guard looks at it. */
+  json<At extends Repeatable, T>(call: Call<At>, guard: Guard<T>, what: string): Promise<Fitting<At, T>>
+  json<T>(call: ApiRequest, guard: Guard<T>, what: string): Promise<T> {
+    return this.call(call, (answer) => read(answer, guard, what))
   }
 
-  post<T>(path: string, body: unknown, guard: Guard<T>, what: string): Promise<T> {
-    return this.json({ method: 'POST', path, body }, guard, what)
-  }
-
-  json<T>(request: ApiRequest, guard: Guard<T>, what: string): Promise<T> {
-    return this.call(request, (answer) => read(answer, guard, what))
-  }
-
-  /** Every call is safe to repeat: by its key, by its nature, or because a session without a turn does no harm. */
-  call<T>(request: ApiRequest, result: (answer: Answer) => T): Promise<T> {
+  call<T>(request: Call<Repeatable>, result: (answer: Answer) => T): Promise<T> {
     const { signal, callMs = CALL_MS, retryCalls = true } = this.options
     const once = async (): Promise<T> => result(await this.ask({ signal, timeoutMs: callMs, ...request }))
     return retryCalls ? this.retrying(once, { signal }) : once()
@@ -82,10 +76,42 @@ export class ClientCore {
   }
 }
 
-export function withQuery(path: string, given: readonly (readonly [string, string | number | undefined])[]): string {
-  const query = new URLSearchParams()
-  for (const [name, value] of given) if (value !== undefined) query.set(name, String(value))
-  return query.size === 0 ? path : `${path}?${query.toString()}`
+/** A request to one of the daemon's operations. `operation` makes it. */
+export type Call<At extends OperationAt = OperationAt> = ApiRequest & { readonly at?: At }
+
+/** What fills the path of an operation, and its query. */
+type Given<At extends OperationAt> = Readonly<Record<OperationCalls[At]['params'], string>> & {
+  readonly [Name in OperationCalls[At]['query']]?: string | number | undefined
 }
 
-export const segment = (text: string): string => encodeURIComponent(text)
+/** Addresses, parameters and bodies are checked by the compiler against the daemon's own table. */
+export function operation<At extends OperationAt>(
+  at: At,
+  given: Given<At>,
+  more?: { readonly body?: OperationCalls[At]['body'] } & Pick<ApiRequest, 'headers' | 'accept'>,
+): Call<At>
+export function operation(
+  at: string,
+  given: Readonly<Record<string, string | number | undefined>>,
+  more?: Partial<ApiRequest>,
+): ApiRequest {
+  const [method = '', template = ''] = at.split(' ')
+  const query = new URLSearchParams()
+  let path = template
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined) continue
+    const filled = path.replace(`{${name}}`, encodeURIComponent(String(value)))
+    if (filled === path) query.set(name, String(value))
+    path = filled
+  }
+  return { ...more, method, path: query.size === 0 ? path : `${path}?${query.toString()}` }
+}
+
+/** Operations that may be sent again if the answer is lost. */
+type Repeatable = {
+  readonly [At in OperationAt]: OperationCalls[At]['once'] extends true ? never : At
+}[OperationAt]
+
+type Fitting<At extends OperationAt, T> = OperationCalls[At]['answer'] extends T
+  ? T
+  : 'another guard than the answer has'

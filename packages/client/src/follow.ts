@@ -1,9 +1,8 @@
 /** A session's events over SSE, from as many connections as it takes. */
 import type { SessionEvent } from '@breakfall/wire'
 import { openStream, streamItems, type StreamItem } from './connection.ts'
-import { type ClientCore, segment } from './core.ts'
+import { type ClientCore, operation } from './core.ts'
 import { type EventsOptions, readEvents } from './events.ts'
-import type { ApiRequest } from './http.ts'
 import type { Cursor } from './position.ts'
 import { FOREVER, LIVENESS_MS, UNREACHABLE_ATTEMPTS } from './limits.ts'
 
@@ -40,11 +39,11 @@ async function* stream(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StreamItem> {
   const options = { address: core.address, livenessMs: core.options.livenessMs ?? LIVENESS_MS, signal }
-  const request: ApiRequest = {
-    method: 'GET',
-    path: `/v1/sessions/${segment(sessionId)}/events`,
-    headers: { accept: 'text/event-stream', ...(cursor === undefined ? {} : { 'last-event-id': String(cursor) }) },
+  const headers = {
+    accept: 'text/event-stream',
+    ...(cursor === undefined ? {} : { 'last-event-id': String(cursor) }),
   }
+  const request = operation('GET /v1/sessions/{id}/events', { id: sessionId }, { headers })
   const response = await openStream((opening) => core.send({ ...request, signal: opening }), options)
   yield* streamItems(response, options)
 }

@@ -5,7 +5,7 @@ import { brokenStream, failedCall, refusedCall } from './call-fault.ts'
 import type { Guard } from './check.ts'
 
 export type ApiRequest = {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly method: string
   readonly path: string
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
 /** For the console: the calls it makes and the place in the events, without the rest of the client. May change in any release. */
 export { approve, cancel, prompt, resume } from './calls/turns.ts'
 export { createSession, execOutput, exportSession, undo } from './calls/sessions.ts'
-export { ClientCore } from './core.ts'
+export { type Call, ClientCore, operation } from './core.ts'
 export { type ApiRequest, jsonOrText } from './http.ts'
 export { FOREVER } from './limits.ts'
 export { EventPosition } from './position.ts'

@@ -199,12 +199,3 @@ export {
 } from './runner-api.ts'
 export type { SseFrame, SseRead } from './sse-frame.ts'
 export { encodeSse, SseDecoder } from './sse.ts'
-export {
-  type Operation,
-  type OperationAt,
-  type OperationBody,
-  type OperationCalls,
-  type OperationId,
-  type OperationParams,
-  OPERATIONS,
-} from './operations.ts'

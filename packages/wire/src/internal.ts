@@ -20,3 +20,12 @@ export { type ModelFacts, modelFactsOf, modelFactsShape } from './model-facts.ts
 export { didYouMean, nearest } from './nearest.ts'
 export { invalidRequest, parseRequest } from './parse.ts'
 export { BACKGROUND_READY_MS, type BoxProcess, execBackgroundSchema, processListSchema } from './runner-api.ts'
+export {
+  type Operation,
+  type OperationAt,
+  type OperationBody,
+  type OperationCalls,
+  type OperationId,
+  type OperationParams,
+  OPERATIONS,
+} from './operations.ts'

@@ -78,7 +78,7 @@ export type Operation = Omit<OpenApiRoute, 'method' | 'path' | 'operationId'> & 
 /** By the name of the event. */
 const EVENT_STREAM = { ...eventSchemas, reset: streamNoticeSchema, closed: streamNoticeSchema }
 
-export const OPERATIONS = {
+const TABLE = {
   createSession: {
     at: 'POST /v1/sessions',
     summary: 'A new session',
@@ -492,7 +492,11 @@ export const OPERATIONS = {
   },
 } as const satisfies Record<string, Operation>
 
+type Table = typeof TABLE
+
 export type OperationId = keyof Table
+
+export const OPERATIONS: Readonly<Record<OperationId, Operation>> = TABLE
 
 /** Method and path of an operation, as a caller names it. */
 export type OperationAt = Table[OperationId]['at']
@@ -517,6 +521,5 @@ export type OperationCalls = {
 
 // ---- details ----
 
-type Table = typeof OPERATIONS
 type ParamsIn<At extends string> = At extends `${string}{${infer Name}}${infer Rest}` ? Name | ParamsIn<Rest> : never
 type JsonIn<Answer> = Answer extends z.ZodType ? z.output<Answer> : never

@@ -2,12 +2,12 @@
  * Calls to the daemon, by `@breakfall/client`. A failure is a thrown `Fault`: the daemon's own, or `daemon_unreachable`. Calls are not
  * repeated here, because a button says at once what happened; only the connection of `socket.ts` is.
  */
-import { type ApiRequest, ClientCore, isFault, jsonOrText, reportedFault, sleep } from '@breakfall/client/internal'
+import { type Call, ClientCore, isFault, jsonOrText, operation, reportedFault, sleep } from '@breakfall/client/internal'
 import { clock } from '../clock.ts'
 import { revealed } from '../text/reveal.ts'
 import { isJson, type Json } from './shapes.ts'
 
-export type Call = Partial<Pick<ApiRequest, 'method' | 'body' | 'signal'>>
+export { operation }
 
 /** A person waits in front of the page: it looks for its daemon more often than other clients do. */
 const RECONNECT_MS_MAX = 5_000
@@ -27,12 +27,12 @@ export function useToken(token: string): void {
   daemon.address = { ...daemon.address, token }
 }
 
-/** The JSON of a path that the client has no call for. What uses it checks its fields. */
-export async function json(path: string, call: Call = {}): Promise<Json> {
-  const { text } = await daemon.ask({ method: 'GET', path, ...call })
+/** The JSON of a call. What uses it checks its fields. */
+export async function json(call: Call, signal?: AbortSignal): Promise<Json> {
+  const { text } = await daemon.ask({ ...call, signal })
   const value = text === '' ? {} : revealed(jsonOrText(text))
   if (isJson(value)) return value
-  throw reportedFault('other', { boundary: 'daemon', error: `The daemon's answer to ${path} is not JSON.` })
+  throw reportedFault('other', { boundary: 'daemon', error: `The daemon's answer to ${call.path} is not JSON.` })
 }
 
 /** The HTTP status of a failed call; 0 if no response came. */

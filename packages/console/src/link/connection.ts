@@ -1,7 +1,7 @@
 /** The page's connection, as one thing: the door (which token), the link, the fleet, and the session that is open. */
 import { effect, signal } from '@preact/signals'
 import { isFault } from '@breakfall/client/internal'
-import { json, statusOf, useToken } from './api.ts'
+import { json, operation, statusOf, useToken } from './api.ts'
 import { takeWatchFrame, watchFleet } from './fleet.ts'
 import { SessionFeed } from './session-feed.ts'
 import { isJson, isText } from './shapes.ts'
@@ -42,7 +42,7 @@ export async function tryToEnter(given: Given): Promise<void> {
   const token = await tokenFor(given)
   if (token === null) return
   useToken(token)
-  const refused: unknown = await json('/v1/sessions?limit=1').then(
+  const refused: unknown = await json(operation('GET /v1/sessions', { limit: 1 })).then(
     () => null,
     (error: unknown) => error,
   )
@@ -99,7 +99,7 @@ async function tokenFor({ ticket, token }: Given): Promise<string | null> {
 /** A ticket is good for one use and two minutes. A tab that already has a token ignores a used one. */
 async function spentTicket(ticket: string): Promise<string | null> {
   try {
-    const { token } = await json('/v1/console/tokens', { method: 'POST', body: { ticket } })
+    const { token } = await json(operation('POST /v1/console/tokens', {}, { body: { ticket } }))
     if (isText(token)) return token
   } catch (error) {
     const known = keptToken() ?? (await askOtherTabs())

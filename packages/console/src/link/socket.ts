@@ -12,7 +12,7 @@ import { signal } from '@preact/signals'
 import { FOREVER, faultInReport, isFault, type ReportedFault, reportedFault } from '@breakfall/client/internal'
 import { WS_PROTOCOL, WS_TOKEN_PREFIX } from '@breakfall/wire/browser'
 import { clock } from '../clock.ts'
-import { daemon } from './api.ts'
+import { daemon, operation } from './api.ts'
 import { revealed } from '../text/reveal.ts'
 import { isJson, isText, type Json } from './shapes.ts'
 
@@ -173,7 +173,8 @@ const unreadable = (): ReportedFault =>
 /** I3: throws the daemon's fault if it refuses the token. Resolves if the daemon is gone, or has no reason to refuse. */
 async function refusal(woken: AbortSignal): Promise<void> {
   try {
-    await daemon.ask({ method: 'GET', path: '/v1/sessions?limit=1', signal: woken, timeoutMs: HANDSHAKE_MS })
+    const call = operation('GET /v1/sessions', { limit: 1 })
+    await daemon.ask({ ...call, signal: woken, timeoutMs: HANDSHAKE_MS })
   } catch (error) {
     if (isFault(error) && error.category === 'unauthorized') throw error
   }

@@ -1,7 +1,7 @@
 /** One MCP server: its state, why it ended, its tools, its last lines, and a restart button. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import { json } from '../link/api.ts'
+import { json, operation } from '../link/api.ts'
 import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, textOf } from '../link/shapes.ts'
 import { counted } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
@@ -15,7 +15,6 @@ type McpProps = { readonly server: Json; readonly reload: () => void }
 export function McpCard({ server, reload }: McpProps): VNode {
   const name = textOf(server['name'])
   const state = textOf(server['state'])
-  const path = `/v1/mcp/${encodeURIComponent(name)}`
   const [isOpen, setOpen] = useState(false)
   return (
     <>
@@ -31,7 +30,7 @@ export function McpCard({ server, reload }: McpProps): VNode {
       <Exit exit={jsonOrNull(server['lastExit'])} />
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>Tools and last lines</summary>
-        {isOpen ? <Detail path={path} /> : null}
+        {isOpen ? <Detail name={name} /> : null}
       </details>
       <div class="row">
         <Action
@@ -40,7 +39,7 @@ export function McpCard({ server, reload }: McpProps): VNode {
           label="Restart"
           pendingLabel="Restarting…"
           run={async () => {
-            await json(`${path}/restart`, { method: 'POST', body: {} })
+            await json(operation('POST /v1/mcp/{name}/restart', { name }))
             reload()
             return 'It was asked to restart.'
           }}
@@ -65,8 +64,8 @@ function Exit({ exit }: { readonly exit: Json | null }): VNode | null {
   )
 }
 
-function Detail({ path }: { readonly path: string }): VNode {
-  const { data, problem } = useJson(path)
+function Detail({ name }: { readonly name: string }): VNode {
+  const { data, problem } = useJson(operation('GET /v1/mcp/{name}', { name }))
   if (data === null) return <p role="status">{problem || 'Loading…'}</p>
   const offered = listOf(data['offered']).map(jsonOf)
   const refused = listOf(data['refused']).map(jsonOf)

@@ -1,5 +1,6 @@
 /** Pages after the first one, loaded when a person asks for them. */
 import type { VNode } from 'preact'
+import type { Call } from '@breakfall/client/internal'
 import { useEffect, useState } from 'preact/hooks'
 import { json } from '../link/api.ts'
 import { listOf, textOf } from '../link/shapes.ts'
@@ -12,17 +13,18 @@ export type MoreRows = {
 }
 
 /** `first` is the `next` of the first page. */
-export function useMore(path: string, field: string, first: string): MoreRows {
+export function useMore(call: Call, field: string, first: string): MoreRows {
   const [rows, setRows] = useState<readonly unknown[]>([])
   const [next, setNext] = useState<string | null>(null)
   useEffect(() => {
     setRows([])
     setNext(null)
-  }, [path])
+  }, [call.path])
   const cursor = next ?? first
   if (cursor === '') return { rows, load: undefined }
   const load = async (): Promise<undefined> => {
-    const page = await json(`${path}${path.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(cursor)}`)
+    const separator = call.path.includes('?') ? '&' : '?'
+    const page = await json({ ...call, path: `${call.path}${separator}cursor=${encodeURIComponent(cursor)}` })
     setRows([...rows, ...listOf(page[field])])
     setNext(textOf(page['next']))
   }

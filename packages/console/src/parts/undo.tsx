@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import type { VNode } from 'preact'
 import type { Undo as UndoRequest, Undone } from '@breakfall/wire'
 import { undo } from '@breakfall/client/internal'
-import { daemon } from '../link/api.ts'
+import { daemon, operation } from '../link/api.ts'
 import { isText, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
 import { bytes, counted } from '../text/format.ts'
 import { reveal } from '../text/reveal.ts'
@@ -17,7 +17,7 @@ type Preview = { readonly body: UndoRequest; readonly data: Undone }
 
 /** Nothing, if no checkpoint was taken before this turn. */
 export function Undo({ sessionId, turnId }: UndoProps): VNode | null {
-  const { data } = useJson(`/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints`)
+  const { data } = useJson(operation('GET /v1/sessions/{id}/checkpoints', { id: sessionId }))
   const isThere = listOf(data?.['checkpoints']).some((one) => jsonOf(one)['turnId'] === turnId)
   return isThere ? <Buttons sessionId={sessionId} turnId={turnId} /> : null
 }

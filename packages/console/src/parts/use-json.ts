@@ -1,4 +1,5 @@
 /** Data of a screen that is read by a call: again after each reconnect, and whenever its path changes. */
+import type { Call } from '@breakfall/client/internal'
 import { useEffect, useState } from 'preact/hooks'
 import { json, statusOf } from '../link/api.ts'
 import { link } from '../link/connection.ts'
@@ -12,7 +13,7 @@ export type Loaded = {
   readonly reload: () => void
 }
 
-export function useJson(path: string, everyMs = 0): Loaded {
+export function useJson(call: Call, everyMs = 0): Loaded {
   const [data, setData] = useState<Json | null>(null)
   const [problem, setProblem] = useState('')
   const [isMissing, setMissing] = useState(false)
@@ -20,7 +21,7 @@ export function useJson(path: string, everyMs = 0): Loaded {
   const isConnected = link.state.value.kind === 'open'
   useEffect(() => {
     const over = new AbortController()
-    json(path, { signal: over.signal }).then(
+    json(call, over.signal).then(
       (value) => {
         setData(value)
         setProblem('')
@@ -33,7 +34,7 @@ export function useJson(path: string, everyMs = 0): Loaded {
       },
     )
     return () => over.abort()
-  }, [path, round, isConnected])
+  }, [call.path, round, isConnected])
   useEffect(() => {
     if (everyMs === 0 || isMissing) return // asked again after a reconnect: the daemon may be another one
     const timer = setInterval(() => document.visibilityState === 'visible' && setRound((n) => n + 1), everyMs)

@@ -2,6 +2,7 @@
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { FAULTS } from '@breakfall/faults'
+import { operation } from '../link/api.ts'
 import { jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { titleOfCategory } from '../parts/basics.tsx'
 import { useJson } from '../parts/use-json.ts'
@@ -28,7 +29,7 @@ export function CatalogueScreen({ category }: { readonly category: string | null
 // ---- details ----
 
 function useSeen(): ReadonlyMap<string, number> {
-  const { data } = useJson('/v1/faults/seen')
+  const { data } = useJson(operation('GET /v1/faults/seen', {}))
   const seen = new Map<string, number>()
   for (const group of listOf(data?.['groups']).map(jsonOf)) {
     const name = textOf(group['category'])
@@ -88,7 +89,7 @@ function Table(): VNode {
 }
 
 function Page({ category }: { readonly category: string }): VNode {
-  const { data, problem } = useJson(`/v1/faults/${encodeURIComponent(category)}`)
+  const { data, problem } = useJson(operation('GET /v1/faults/{category}', { category }))
   const seen = useSeen().get(category) ?? 0
   return (
     <div class="page">

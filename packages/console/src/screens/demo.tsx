@@ -4,7 +4,7 @@ import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { survivedIn, type TurnView } from '../fold/view.ts'
 import { createSession } from '@breakfall/client/internal'
-import { daemon, json } from '../link/api.ts'
+import { daemon, json, operation } from '../link/api.ts'
 import { feed, link, openFeed } from '../link/connection.ts'
 import { fleet } from '../link/fleet.ts'
 import { isNumber, type Json, jsonOf, listOf, textOf } from '../link/shapes.ts'
@@ -38,7 +38,7 @@ const KILLS = [
 const demoSession = signal('')
 
 export function DemoScreen(): VNode {
-  const { data, isMissing, problem, reload } = useJson('/v1/chaos', 1_000)
+  const { data, isMissing, problem, reload } = useJson(operation('GET /v1/chaos', {}), 1_000)
   const [rate, setRate] = useState(0)
   useEffect(() => {
     document.title = 'Demo · Breakfall'
@@ -93,7 +93,7 @@ export function DemoScreen(): VNode {
               label={label}
               pendingLabel="…"
               run={async () => {
-                await json('/v1/chaos/next', { method: 'POST', body: { fault } })
+                await json(operation('POST /v1/chaos/next', {}, { body: { fault } }))
                 reload()
                 return `The next answer: ${label}.`
               }}
@@ -120,7 +120,7 @@ export function DemoScreen(): VNode {
             run={async () => {
               const plan =
                 rate === 0 ? 'none' : `seed=7,rate=${rate / 100},faults=reset:4+early_end+status:503+malformed_line`
-              await json('/v1/chaos/plan', { method: 'PUT', body: { plan } })
+              await json(operation('PUT /v1/chaos/plan', {}, { body: { plan } }))
               return rate === 0 ? 'Nothing is broken from now on.' : `${rate} % of answers are broken from now on.`
             }}
           />
@@ -135,7 +135,7 @@ export function DemoScreen(): VNode {
               pendingLabel="…"
               kind="kill"
               run={async () => {
-                await json('/v1/chaos/kill', { method: 'POST', body: { what } })
+                await json(operation('POST /v1/chaos/kill', {}, { body: { what } }))
                 return said
               }}
             />

@@ -1,6 +1,7 @@
 /** What went wrong here, by fingerprint: how often, in how many sessions, and what became of it. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { operation } from '../link/api.ts'
 import { clock } from '../clock.ts'
 import { isNumber, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Category, titleOfCategory } from '../parts/basics.tsx'
@@ -32,13 +33,13 @@ function Groups(): VNode {
   const [faultClass, setClass] = useState('')
   const [isOpenOnly, setOpenOnly] = useState(false)
   const [from] = useState(clock.server())
-  const query = new URLSearchParams()
-  if (hours > 0) query.set('since', new Date(from - hours * 3_600_000).toISOString())
-  if (faultClass !== '') query.set('class', faultClass)
-  if (isOpenOnly) query.set('open', '1')
-  const path = `/v1/faults/seen${query.size === 0 ? '' : `?${query.toString()}`}`
-  const { data, problem } = useJson(path, 5_000)
-  const older = useMore(path, 'groups', textOf(data?.['next']))
+  const call = operation('GET /v1/faults/seen', {
+    since: hours > 0 ? new Date(from - hours * 3_600_000).toISOString() : undefined,
+    class: faultClass || undefined,
+    open: isOpenOnly ? 1 : undefined,
+  })
+  const { data, problem } = useJson(call, 5_000)
+  const older = useMore(call, 'groups', textOf(data?.['next']))
   const groups = [...listOf(data?.['groups']), ...older.rows].map(jsonOf)
   return (
     <div class="page">
@@ -167,9 +168,9 @@ function Bars({ hours }: { readonly hours: readonly number[] }): VNode | null {
 }
 
 function Occurrences({ fingerprint }: { readonly fingerprint: string }): VNode {
-  const path = `/v1/faults/seen/${encodeURIComponent(fingerprint)}`
-  const { data, problem, isMissing } = useJson(path, 5_000)
-  const older = useMore(path, 'occurrences', textOf(data?.['next']))
+  const call = operation('GET /v1/faults/seen/{fingerprint}', { fingerprint })
+  const { data, problem, isMissing } = useJson(call, 5_000)
+  const older = useMore(call, 'occurrences', textOf(data?.['next']))
   const group = jsonOf(data?.['group'])
   const occurrences = [...listOf(data?.['occurrences']), ...older.rows].map(jsonOf)
   const category = textOf(group['category'])

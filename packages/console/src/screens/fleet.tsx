@@ -4,7 +4,7 @@ import { signal } from '@preact/signals'
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { now } from '../clock.ts'
-import { json } from '../link/api.ts'
+import { json, operation } from '../link/api.ts'
 import { fleet, system } from '../link/fleet.ts'
 import { type Counts, countsOf, isSession, listOf, textOrNull } from '../link/shapes.ts'
 import { link } from '../link/connection.ts'
@@ -174,12 +174,9 @@ function Found({
   const wanted = useRef(asked)
   wanted.current = asked
   const load = async (cursor: string | null): Promise<void> => {
-    const query = new URLSearchParams({ limit: '100', counts: '1' })
-    if (filter !== '') query.set('state', filter)
-    if (q !== '') query.set('q', q)
-    if (cursor !== null) query.set('cursor', cursor)
+    const query = { limit: 100, counts: 1, state: filter || undefined, q: q || undefined, cursor: cursor ?? undefined }
     try {
-      const answer = await json(`/v1/sessions?${query.toString()}`)
+      const answer = await json(operation('GET /v1/sessions', query))
       const sessions = listOf(answer['sessions']).filter(isSession)
       if (wanted.current !== asked) return // something else is searched for by now
       const fresh = { asked, sessions, next: textOrNull(answer['next']) }

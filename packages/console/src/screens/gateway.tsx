@@ -1,6 +1,7 @@
 /** The gateway's streams, as its own snapshot shows them: live ones, totals, upstreams, the last notes. */
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { operation } from '../link/api.ts'
 import { gateway } from '../link/fleet.ts'
 import { isNumber, isText, type Json, jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Countdown, titleOfCategory } from '../parts/basics.tsx'
@@ -9,7 +10,7 @@ import { bytes, counted, number } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
 export function GatewayScreen(): VNode {
-  const read = useJson('/v1/gateway', 2_000)
+  const read = useJson(operation('GET /v1/gateway', {}), 2_000)
   useEffect(() => {
     document.title = 'Gateway · Breakfall'
   }, [])

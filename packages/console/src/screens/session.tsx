@@ -5,7 +5,7 @@ import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { Composer } from '../parts/composer.tsx'
 import { picked } from '../parts/pick.ts'
-import { json } from '../link/api.ts'
+import { json, operation } from '../link/api.ts'
 import { closeFeed, feed, link, openFeed } from '../link/connection.ts'
 import { deleted, fleet } from '../link/fleet.ts'
 import { isJson, isNumber, isSession, isText, listOf } from '../link/shapes.ts'
@@ -80,12 +80,12 @@ export function SessionScreen({ route }: { readonly route: SessionRoute }): VNod
 // ---- details, in the order they are used above ----
 
 async function loadSession(id: string): Promise<void> {
-  const session = await json(`/v1/sessions/${encodeURIComponent(id)}`).catch(() => null) // the feed says whether it exists
+  const session = await json(operation('GET /v1/sessions/{id}', { id })).catch(() => null) // the feed says whether it exists
   if (isSession(session)) loaded.value = new Map([...loaded.peek(), [id, session]])
 }
 
 async function turnRows(id: string): Promise<readonly TurnRow[]> {
-  const page = await json(`/v1/sessions/${encodeURIComponent(id)}/turns`).catch(() => null) // then the whole session is shown
+  const page = await json(operation('GET /v1/sessions/{id}/turns', { id })).catch(() => null) // then the whole session is shown
   return listOf(page?.['turns']).flatMap((turn) => {
     if (!isJson(turn) || !isText(turn['id']) || !isNumber(turn['firstSeq'])) return []
     return [{ id: turn['id'], firstSeq: turn['firstSeq'], state: isText(turn['state']) ? turn['state'] : '' }]

@@ -1,6 +1,7 @@
 /** The processes behind the page: daemon, runner, boxes, model server, MCP servers, with the last exit of each. */
 import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { operation } from '../link/api.ts'
 import { system } from '../link/fleet.ts'
 import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, numberOf, textOf } from '../link/shapes.ts'
 import { Ago, Countdown } from '../parts/basics.tsx'
@@ -12,11 +13,11 @@ import { bytes } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
 
 export function SystemScreen(): VNode {
-  const read = useJson('/v1/system', 10_000)
+  const read = useJson(operation('GET /v1/system', {}), 10_000)
   const live = system.value?.raw ?? null
   const data = live ?? read.data
-  const boxes = useJson('/v1/boxes', 5_000)
-  const mcp = useJson('/v1/mcp', 5_000)
+  const boxes = useJson(operation('GET /v1/boxes', {}), 5_000)
+  const mcp = useJson(operation('GET /v1/mcp', {}), 5_000)
   const daemons = listOf(data?.['daemons']).map(jsonOf)
   const runners = listOf(data?.['runners']).map(jsonOf)
   useEffect(() => {

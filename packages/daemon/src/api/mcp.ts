@@ -14,7 +14,7 @@ export function mcpHandlers(outside: OutsideTools, limits: DaemonLimits) {
   }
   return {
     listMcpServers: () => outside.list,
-    getMcpServer: async ({ params: { name = '' } }) => (await outside.detail(name)) ?? notFound(name),
+    getMcpServer: async ({ params }) => (await outside.detail(params.name)) ?? notFound(params.name),
     restartMcpServer: async (context) => {
       await context.body()
       const server = serverIn(context)

@@ -1,5 +1,11 @@
 /** Connects the daemon's operations with their handlers. An operation without a handler does not compile. */
-import { type Operation, type OperationBody, type OperationId, type OperationParams, OPERATIONS } from '@breakfall/wire'
+import {
+  type Operation,
+  type OperationBody,
+  type OperationId,
+  type OperationParams,
+  OPERATIONS,
+} from '@breakfall/wire/internal'
 import { readJson, type RequestContext, type Route, type RouteResult } from '@breakfall/wire/node'
 import { z } from 'zod'
 
@@ -41,7 +47,8 @@ export function routesOf(handlers: AllHandlers): readonly Route[] {
     if (handler === undefined) return []
     const { body } = operation
     const method = METHODS.find((each) => at.startsWith(`${each.toUpperCase()} `)) ?? 'get'
-    const [[status = '200', form] = []] = Object.entries(operation.answers)
+    const [first] = Object.entries(operation.answers)
+    const [status, form] = first ?? ['200', null]
     return {
       ...operation,
       method,

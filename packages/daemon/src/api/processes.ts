@@ -6,8 +6,8 @@ export function processHandlers(processes: SessionProcesses) {
   return {
     listProcesses: async ({ query, signal }) => {
       const session = query.get('session')
-      return await (session === null ? processes.all(signal) : processes.of(session, signal))
+      return session === null ? processes.all(signal) : processes.of(session, signal)
     },
-    stopProcess: async ({ params, signal }) => await processes.stop(params.id, params.process, signal),
+    stopProcess: ({ params, signal }) => processes.stop(params.id, params.process, signal),
   } satisfies SomeHandlers
 }

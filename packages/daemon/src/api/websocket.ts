@@ -14,7 +14,7 @@ import {
   wsParamsSchemas,
   wsRequestSchema,
 } from '@breakfall/wire'
-import { parseRequest } from '@breakfall/wire/internal'
+import { type Operation, OPERATIONS, parseRequest } from '@breakfall/wire/internal'
 import { bearerToken, checkHost, checkOrigin, readOnlyFault, type TokenGrant, newId } from '@breakfall/wire/node'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { SessionReading } from '../engine/loader.ts'
@@ -122,14 +122,12 @@ function tokenOf(req: IncomingMessage): string | undefined {
   return bearerToken(req) ?? named?.slice(WS_TOKEN_PREFIX.length)
 }
 
-/** Methods that change nothing. */
-const READS: ReadonlySet<WsMethod> = new Set([
-  'subscribe',
-  'unsubscribe',
-  'sessions',
-  'session',
-  'watch',
-] satisfies WsMethod[])
+/** Methods for which a read token is not enough. */
+const CHANGES: ReadonlySet<WsMethod> = new Set(
+  Object.values<Operation>(OPERATIONS).flatMap(({ at, socket }) =>
+    socket === undefined || at.startsWith('GET ') ? [] : [socket],
+  ),
+)
 
 class Connection {
   readonly #ws: WebSocket
@@ -185,7 +183,7 @@ class Connection {
   /** Sends the result. The returned function, if any, runs after it. */
   async #answer(method: WsMethod, params: unknown, id: unknown): Promise<(() => void) | undefined> {
     const { sessions } = this.#options
-    if (this.#grant.isReadOnly && !READS.has(method)) throw readOnlyFault()
+    if (this.#grant.isReadOnly && CHANGES.has(method)) throw readOnlyFault()
     const result = (value: unknown): Promise<void> => this.#send({ id, result: value })
     switch (method) {
       case 'prompt': {
