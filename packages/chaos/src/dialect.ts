@@ -1,5 +1,5 @@
 /** What the fault proxy must know about the model APIs: what ends an answer, where tool arguments are, how errors look. */
-import { isObject } from './json.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 export type Dialect = 'openai' | 'responses' | 'anthropic' | 'gemini'
 

@@ -1,6 +1,6 @@
 /** Reads one fault or one toxic of a plan strictly: reports every wrong field, and fills in defaults. */
+import { isObject } from '@breakfall/faults/internal'
 import { type ChaosFault, FAULT_KIND_NAMES, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
-import { isObject } from './json.ts'
 import { isToxicType, type Toxic, TOXIC_TYPES, TOXICS } from './toxics.ts'
 
 /** Reports a wrong field, with the names it may have if it is a choice. Returns undefined, to be returned in place of a value. */

@@ -5,8 +5,8 @@
  * `at=3.1:reset` hits the first attempt at the third request, `toxics=latency:100:jitter=20` acts below HTTP, and `none`
  * injects nothing.
  */
+import { messageOf } from '@breakfall/faults/internal'
 import { FAULT_KINDS, isFaultKind, type Parameter, parametersOf } from './fault-kinds.ts'
-import { messageOf } from './json.ts'
 import { badPlan, type Plan, readPlan } from './plan.ts'
 import { isToxicType, TOXICS } from './toxics.ts'
 

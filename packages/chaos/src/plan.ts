@@ -4,8 +4,8 @@
  * I1  `faultFor` is a pure function of (plan, request, attempt), so a failed run can be replayed from its seed.
  */
 import { Fault, type FieldError } from '@breakfall/faults'
+import { isObject } from '@breakfall/faults/internal'
 import { didYouMean } from '@breakfall/wire/internal'
-import { isObject } from './json.ts'
 import { randomOf } from './random.ts'
 import { type ChaosFault, COMMON_FAULTS, type FaultKind, parametersOf } from './fault-kinds.ts'
 import { readFault, readToxic, type ReportIssue } from './plan-entries.ts'

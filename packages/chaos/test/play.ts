@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { messageOf } from '../src/json.ts'
+import { messageOf } from '@breakfall/faults/internal'
 import type { Message } from '../src/rehearsal/conversation.ts'
 import { type Answer, answerTo, scriptFor } from '../src/rehearsal/script.ts'
 

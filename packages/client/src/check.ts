@@ -1,4 +1,5 @@
 /** Checks of values from outside, put together from small ones. */
+import { isObject } from '@breakfall/faults/internal'
 
 export type Guard<T> = (value: unknown) => value is T
 
@@ -11,7 +12,7 @@ export function shape<T>(wanted: Fields): Guard<T> {
 }
 
 export function fields(wanted: Fields): Check {
-  return (value) => isRecord(value) && Object.entries(wanted).every(([name, check]) => check(value[name]))
+  return (value) => isObject(value) && Object.entries(wanted).every(([name, check]) => check(value[name]))
 }
 
 export function orNull(check: Check): Check {
@@ -34,11 +35,7 @@ export function isNumber(value: unknown): value is number {
   return typeof value === 'number'
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** A newer daemon may use a category that this version does not know, so any name passes. */
 export function isReport(value: unknown): boolean {
-  return isRecord(value) && isText(value['category']) && isText(value['error']) && isText(value['errorRaw'])
+  return isObject(value) && isText(value['category']) && isText(value['error']) && isText(value['errorRaw'])
 }

@@ -1,4 +1,5 @@
 /** The same for lists, and for what the daemon says about itself. */
+import { isObject } from '@breakfall/faults/internal'
 import type {
   CheckpointDiff,
   ConsoleTicket,
@@ -16,7 +17,7 @@ import type {
   StoppedProcess,
   Turn,
 } from '@breakfall/wire'
-import { fields, isNumber, isRecord, isText, listOf, orUndefined, shape } from './check.ts'
+import { fields, isNumber, isText, listOf, orUndefined, shape } from './check.ts'
 import { isSession, isTurn } from './shapes.ts'
 
 export type DaemonHealth = { readonly status: 'ok'; readonly version: string }
@@ -62,7 +63,7 @@ export const isDiff = shape<CheckpointDiff>({
 })
 export const isHealth = shape<DaemonHealth>({ status: (value) => value === 'ok', version: isText })
 export const isModel = shape<DaemonModel>({ name: isText, baseUrl: isText })
-export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isRecord })
+export const isReadinessBody = shape<Pick<DaemonReadiness, 'checks'>>({ checks: isObject })
 export const isSessionPage = shape<SessionPage>({
   sessions: listOf(isSession),
   next: orUndefined(isText),

@@ -1,6 +1,7 @@
 /** The same for events. */
+import { isObject } from '@breakfall/faults/internal'
 import type { EventType, SessionEvent } from '@breakfall/wire'
-import { type Fields, fields, isNumber, isRecord, isReport, isText, orNull, shape } from './check.ts'
+import { type Fields, fields, isNumber, isReport, isText, orNull, shape } from './check.ts'
 
 /** The data of `reset` and `closed` frames. */
 export const isClosing = shape<{ readonly reason: string }>({ reason: isText })
@@ -11,7 +12,7 @@ export const isNumbered = shape<{ readonly seq: number; readonly type: string }>
 export const isKnownType = (type: string): type is EventType => Object.hasOwn(EVENT_FIELDS, type)
 
 export function isSessionEvent(value: unknown): value is SessionEvent {
-  if (!ENVELOPE(value) || !isRecord(value)) return false
+  if (!ENVELOPE(value) || !isObject(value)) return false
   const { type } = value
   return typeof type === 'string' && isKnownType(type) && fields(EVENT_FIELDS[type])(value)
 }
@@ -31,7 +32,7 @@ const EVENT_FIELDS: Readonly<Record<EventType, Fields>> = {
   'reasoning-delta': { ...PART, text: isText },
   'part-discarded': { ...PART },
   'tool-draft': { ...PART, tool: isText },
-  'tool-call': { step: isNumber, callId: isText, tool: isText, arguments: isRecord },
+  'tool-call': { step: isNumber, callId: isText, tool: isText, arguments: isObject },
   'tool-output': { callId: isText, stream: isText, text: isText },
   'tool-result': { callId: isText, outcome: isText, text: isText },
   retry: { step: isNumber, attempt: isNumber, fault: isReport, action: isText, delayMs: isNumber, max: isNumber },
@@ -49,7 +50,7 @@ const EVENT_FIELDS: Readonly<Record<EventType, Fields>> = {
   'taken-over': { epoch: isNumber },
   'box-moved': { from: isText, to: isText, filesKept: (value) => typeof value === 'boolean', because: isText },
   'model-server': { state: isText, since: isText },
-  'approval-requested': { callId: isText, tool: isText, arguments: isRecord, why: isText, expiresAt: orNull(isText) },
+  'approval-requested': { callId: isText, tool: isText, arguments: isObject, why: isText, expiresAt: orNull(isText) },
   approval: { callId: isText, decision: isText, actor: isText, reason: orNull(isText) },
   'turn-end': { text: isText, steps: isNumber, faultsSurvived: isNumber },
   'turn-error': { category: isText, error: isText, errorRaw: isText },

@@ -3,7 +3,7 @@
  * the messages, the classifier and the redaction that only a service needs. A third of the size of the full entry.
  */
 import { decideCall, stop } from './decide-call.ts'
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 import type { RetryPolicy } from './policy.ts'
 import { isFault, type ReportedFault, reportedFault } from './reported-fault.ts'
 import { type LoopOptions, retryLoop, valueOf } from './retry-loop.ts'
@@ -41,7 +41,7 @@ export async function retryingCall<T>(
 /** The fault of a call that its own signal ended: the limit that did it, a deadline, or a cancel. */
 export function endedFault(thrown: unknown, boundary: Boundary, { reason }: AbortSignal): ReportedFault {
   if (isFault(reason)) return reason
-  const isTimeout = isObject(reason) && read(reason, 'name') === 'TimeoutError'
+  const isTimeout = isReadable(reason) && read(reason, 'name') === 'TimeoutError'
   const category: FaultCategory = isTimeout ? 'deadline_exceeded' : 'cancelled'
   return reportedFault(
     category,

@@ -6,7 +6,7 @@
  * I2  Everything here is bounded in depth, count and length.
  * I3  What comes out is redacted, each text before it is cut.
  */
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 import { redactBounded, redactStart } from './redact.ts'
 
 /** What one link of the chain shows about itself. */
@@ -33,7 +33,7 @@ export function causeChain(thrown: unknown): readonly CauseLink[] {
   while (queue.length > 0 && links.length < LINKS_MAX) {
     const value = queue.shift()
     if (value === undefined && links.length > 0) continue
-    if (isObject(value)) {
+    if (isReadable(value)) {
       if (seen.has(value)) continue
       seen.add(value)
       queue.push(...entriesOf(read(value, 'errors')))
@@ -77,7 +77,7 @@ function textOf(link: CauseLink): string {
 }
 
 function linkOf(value: unknown): CauseLink {
-  if (!isObject(value)) {
+  if (!isReadable(value)) {
     const message = redactStart(printed(value), MESSAGE_CHARS_MAX)
     return { name: typeof value, message, code: undefined, syscall: undefined, address: undefined, errcode: undefined }
   }

@@ -10,7 +10,7 @@ import { causeChain, type CauseLink, describeCause } from './cause.ts'
 import { extended, Fault } from './fault.ts'
 import { type Facts } from './messages.ts'
 import { fromProblem } from './problem.ts'
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 import { redactStart } from './redact.ts'
 import type { FaultIds, FaultInit, SideEffects } from './report.ts'
 import { isFault } from './reported-fault.ts'
@@ -85,7 +85,7 @@ function ended(thrown: unknown, reason: unknown, context: ClassifyContext): Faul
     const phase = reason.report.phase ?? context.phase
     return extended(reason, { ...idsOf(context), phase }, reason.cause ?? thrown)
   }
-  const timedOut = isObject(reason) && read(reason, 'name') === 'TimeoutError'
+  const timedOut = isReadable(reason) && read(reason, 'name') === 'TimeoutError'
   const cause = thrown === undefined || thrown === null ? reason : thrown
   return new Fault(timedOut ? 'deadline_exceeded' : 'cancelled', {
     ...base(cause, context),

@@ -3,7 +3,7 @@
  * Identity is `category` (`isFault(e) && e.category === …`), never `instanceof` across packages, never message text.
  */
 import { describeCause } from './cause.ts'
-import { isObject, oneOf, read } from './read.ts'
+import { isReadable, oneOf, read } from './read.ts'
 import { type FaultInit, type FaultMore, initFrom, merged, reportOf } from './report.ts'
 import { isFault, nextByClass, ReportedFault } from './reported-fault.ts'
 import { FAULT_CLASSES, type FaultCategory, isFaultCategory, NEXT_STEPS } from './table.ts'
@@ -30,7 +30,7 @@ export function extended(fault: Fault, more: FaultMore, cause: unknown): Fault {
  */
 export function faultFrom(value: unknown): Fault {
   if (isFault(value)) return value
-  if (!isObject(value)) return new Fault('other', { cause: value })
+  if (!isReadable(value)) return new Fault('other', { cause: value })
   const category = read(value, 'category')
   const init = initFrom(value)
   const raw = typeof init.errorRaw === 'string' ? init.errorRaw : describeCause(value)

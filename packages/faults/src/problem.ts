@@ -1,5 +1,5 @@
 /** A fault over HTTP: `application/problem+json` (RFC 9457) plus the report's fields, and back. */
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 import { type Fault, faultFrom } from './fault.ts'
 import type { FaultReport } from './report.ts'
 import { isFault, PROBLEM_TYPE_PREFIX } from './reported-fault.ts'
@@ -28,7 +28,7 @@ export function toProblem(fault: Fault | FaultReport): Problem {
 
 /** The fault in a problem document, or undefined if the body is not a Breakfall problem. */
 export function fromProblem(body: unknown): Fault | undefined {
-  if (!isObject(body)) return undefined
+  if (!isReadable(body)) return undefined
   const type = read(body, 'type')
   const category = read(body, 'category')
   if (typeof type !== 'string' || !type.startsWith(PROBLEM_TYPE_PREFIX) || typeof category !== 'string')

@@ -10,7 +10,8 @@ export function read(value: object, key: string): unknown {
   }
 }
 
-export function isObject(value: unknown): value is object {
+/** Whether it has properties: an object, a list or a function. */
+export function isReadable(value: unknown): value is object {
   return (typeof value === 'object' && value !== null) || typeof value === 'function'
 }
 

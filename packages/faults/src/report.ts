@@ -7,7 +7,7 @@
 import { describeCause, RAW_CHARS_MAX } from './cause.ts'
 import { type FaultMessage, joinMessage, type MessageFacts } from './message.ts'
 import { type Facts, messageFor } from './messages.ts'
-import { definedOnly, isObject, oneOf, read } from './read.ts'
+import { definedOnly, isReadable, oneOf, read } from './read.ts'
 import { redact, redactBounded } from './redact.ts'
 import { type ServeFacts, serveFactsIn } from './serve.ts'
 import {
@@ -212,7 +212,7 @@ function messageOf(category: FaultCategory, init: FaultInit): FaultMessage {
 
 /** The facts that are there, and are text. */
 function factsIn(message: unknown): MessageFacts {
-  if (!isObject(message)) return {}
+  if (!isReadable(message)) return {}
   return definedOnly({
     happened: words(read(message, 'happened')),
     action: words(read(message, 'action')),
@@ -226,7 +226,7 @@ const some = (fact: string | undefined): string | undefined => (fact ? text(fact
 const describedCause = (cause: unknown): string => (cause === undefined ? '' : describeCause(cause))
 
 function retryOf(retry: unknown): FaultReport['retry'] {
-  if (!isObject(retry)) return undefined
+  if (!isReadable(retry)) return undefined
   const attempt = count(read(retry, 'attempt'))
   const max = count(read(retry, 'max'))
   return attempt === undefined || max === undefined
@@ -266,7 +266,7 @@ function list(value: unknown): readonly unknown[] {
   }
 }
 
-const entries = (value: unknown): readonly object[] => list(value).filter(isObject)
+const entries = (value: unknown): readonly object[] => list(value).filter(isReadable)
 const text = (value: unknown): string => (typeof value === 'string' ? redactBounded(value, TEXT_CHARS_MAX) : '')
 const name = (value: unknown): string | undefined =>
   typeof value === 'string' ? redactBounded(value, NAME_CHARS_MAX) : undefined

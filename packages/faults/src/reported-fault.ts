@@ -3,7 +3,7 @@
  * takes a finished report, so a program that only passes on what a service reported needs neither messages nor redaction.
  */
 import { joinMessage } from './message.ts'
-import { definedOnly, isObject, oneOf, read } from './read.ts'
+import { definedOnly, isReadable, oneOf, read } from './read.ts'
 import type { FaultMore, FaultReport } from './report.ts'
 import {
   BOUNDARIES,
@@ -57,11 +57,11 @@ export class ReportedFault extends Error {
 
 /** True for a Fault of any copy of this package. */
 export function isFault(value: unknown): value is ReportedFault {
-  return isObject(value) && read(value, 'name') === 'Fault' && isFaultReport(read(value, 'report'))
+  return isReadable(value) && read(value, 'name') === 'Fault' && isFaultReport(read(value, 'report'))
 }
 
 export function isFaultReport(value: unknown): value is FaultReport {
-  return isObject(value) && isFaultCategory(read(value, 'category')) && typeof read(value, 'error') === 'string'
+  return isReadable(value) && isFaultCategory(read(value, 'category')) && typeof read(value, 'error') === 'string'
 }
 
 /** What a caller says about a failure itself. The rest comes from the table. */
@@ -88,14 +88,14 @@ export function reportedFault(category: FaultCategory, text: ReportText, cause?:
  * becomes `other` and keeps its class, and its name in the raw error.
  */
 export function faultInProblem(body: unknown): ReportedFault | undefined {
-  if (!isObject(body)) return undefined
+  if (!isReadable(body)) return undefined
   const { type, title: _title, detail: _detail, ...report } = Object.fromEntries(Object.entries(body))
   return typeof type === 'string' && type.startsWith(PROBLEM_TYPE_PREFIX) ? faultInReport(report) : undefined
 }
 
 /** The same for a bare report, as a WebSocket carries it. */
 export function faultInReport(report: unknown): ReportedFault | undefined {
-  if (!isObject(report)) return undefined
+  if (!isReadable(report)) return undefined
   const { category, ...fields } = Object.fromEntries(Object.entries(report))
   const { error, errorRaw } = fields
   if (typeof category !== 'string' || typeof error !== 'string') return undefined

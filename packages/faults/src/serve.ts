@@ -1,5 +1,5 @@
 /** The model server that a fault is about, if Breakfall runs that server itself. */
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 
 export const SERVE_STATES = ['loading', 'ready', 'busy', 'hung', 'restarting', 'given_up'] as const
 export type ServeState = (typeof SERVE_STATES)[number]
@@ -15,12 +15,12 @@ export type ServeFacts = {
 
 /** Reads them from anything. Undefined if they are not there, or not readable. */
 export function serveFactsIn(value: unknown): ServeFacts | undefined {
-  if (!isObject(value)) return undefined
+  if (!isReadable(value)) return undefined
   const boot = whole(read(value, 'boot'))
   const state = SERVE_STATES.find((name) => name === read(value, 'state'))
   if (boot === null || state === undefined) return undefined
   const exit = read(value, 'exit')
-  return { boot, pid: whole(read(value, 'pid')), state, exit: isObject(exit) ? exitIn(exit) : null }
+  return { boot, pid: whole(read(value, 'pid')), state, exit: isReadable(exit) ? exitIn(exit) : null }
 }
 
 // ---- details ----

@@ -1,5 +1,5 @@
 /** What an HTTP status means at a boundary. The typed `code` and `type` of the body's error object count first. */
-import { isObject, read } from './read.ts'
+import { isReadable, read } from './read.ts'
 import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
 
@@ -125,7 +125,7 @@ export function bodyRetryMs(body: unknown): number | undefined {
     const details = read(error, 'details')
     if (!Array.isArray(details)) continue
     for (const detail of details) {
-      const delay = isObject(detail) ? read(detail, 'retryDelay') : undefined
+      const delay = isReadable(detail) ? read(detail, 'retryDelay') : undefined
       const seconds = typeof delay === 'string' ? /^(\d{1,9}(?:\.\d+)?)s$/.exec(delay)?.[1] : undefined
       if (seconds !== undefined) return Math.ceil(Number(seconds) * 1000)
     }
@@ -207,8 +207,8 @@ function mcpCategory(status: number): FaultCategory {
 }
 
 function errorObjects(body: unknown): readonly object[] {
-  if (!isObject(body)) return []
+  if (!isReadable(body)) return []
   const error = read(body, 'error')
-  const inner = isObject(error) ? read(error, 'error') : undefined
-  return [inner, error, body].filter(isObject)
+  const inner = isReadable(error) ? read(error, 'error') : undefined
+  return [inner, error, body].filter(isReadable)
 }

@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { isObject } from '@breakfall/faults/internal'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS, type McpServerConfig } from './config.ts'
@@ -74,7 +75,7 @@ const keyOf = ({ command, args, url }: McpServerConfig): string =>
 function read(file: string): [string, Verdict][] {
   try {
     const parsed: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    return typeof parsed === 'object' && parsed !== null
+    return isObject(parsed)
       ? Object.entries(parsed).filter((entry): entry is [string, Verdict] => isVerdict(entry[1]))
       : []
   } catch {

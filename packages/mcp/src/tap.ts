@@ -6,6 +6,7 @@
  * I2  A call counts as sent from just before it is handed to the transport.
  * I3  One tool that is not MCP does not hide the others: the client, which accepts all or none, never sees it.
  */
+import { isObject } from '@breakfall/faults/internal'
 import {
   isSpecType,
   type JSONRPCMessage,
@@ -162,7 +163,7 @@ export class Tap implements Transport {
     const usable = listed.filter((tool) => isSpecType.Tool(tool))
     if (usable.length === listed.length) return message
     for (const tool of listed.filter((entry) => !isSpecType.Tool(entry)).slice(0, UNUSABLE_MAX))
-      this.unusable.add(isRecord(tool) && typeof tool['name'] === 'string' ? tool['name'].slice(0, 100) : '?')
+      this.unusable.add(isObject(tool) && typeof tool['name'] === 'string' ? tool['name'].slice(0, 100) : '?')
     return { ...message, result: { ...message.result, tools: usable } }
   }
 
@@ -199,14 +200,11 @@ export class StdioTap extends Tap {
 
 /** Flat in the extension of 2026, under `task` in 2025. */
 export function taskIn(result: unknown): TaskHandle | undefined {
-  if (!isRecord(result)) return undefined
-  const isTask = result['resultType'] === 'task' || isRecord(result['task'])
-  const holder = isRecord(result['task']) ? result['task'] : result
+  if (!isObject(result)) return undefined
+  const isTask = result['resultType'] === 'task' || isObject(result['task'])
+  const holder = isObject(result['task']) ? result['task'] : result
   const taskId = holder['taskId']
   if (!isTask || typeof taskId !== 'string' || taskId === '') return undefined
   const poll = holder['pollIntervalMs'] ?? holder['pollInterval']
   return { taskId, pollMs: typeof poll === 'number' && poll >= 0 ? poll : undefined }
 }
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

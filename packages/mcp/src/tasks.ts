@@ -3,13 +3,14 @@
  * lost connection is not the end of it.
  */
 import { Fault, isFault, sleep } from '@breakfall/faults'
+import { isObject } from '@breakfall/faults/internal'
 import { type CallToolResult, isSpecType } from '@modelcontextprotocol/client'
 import type { CallEnd } from './call-end.ts'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
 import type { Connection } from './connection.ts'
 import { textOf } from './content.ts'
-import { isRecord, type TaskHandle } from './tap.ts'
+import type { TaskHandle } from './tap.ts'
 
 export type TaskOptions = {
   readonly name: string
@@ -42,7 +43,7 @@ export async function followTask(task: TaskHandle, options: TaskOptions): Promis
       if (isFault(thrown)) return { kind: 'lost', fault: lostTask(name, thrown.error, thrown) }
       // The connection broke: the task goes on without it.
     }
-    if (isRecord(seen) && typeof seen['pollIntervalMs'] === 'number') pollMs = seen['pollIntervalMs']
+    if (isObject(seen) && typeof seen['pollIntervalMs'] === 'number') pollMs = seen['pollIntervalMs']
     await sleep(Math.min(MCP_LIMITS.pollMsMax, Math.max(50, pollMs)), signal)
   }
   return { kind: 'lost', fault: lostTask(name, 'its task did not end in time', undefined) }
@@ -59,8 +60,8 @@ async function endOfTask(
   seen: unknown,
   signal: AbortSignal,
 ): Promise<CallEnd | undefined> {
-  const state = isRecord(seen) && isRecord(seen['task']) ? seen['task'] : seen
-  if (!isRecord(state)) return undefined
+  const state = isObject(seen) && isObject(seen['task']) ? seen['task'] : seen
+  if (!isObject(state)) return undefined
   const { status, statusMessage } = state
   const why = typeof statusMessage === 'string' && statusMessage !== '' ? `: ${statusMessage.slice(0, 1_000)}` : '.'
   switch (status) {
@@ -70,7 +71,7 @@ async function endOfTask(
       return resultEnd(result)
     }
     case 'failed': {
-      const error = isRecord(state['error']) ? state['error']['message'] : undefined
+      const error = isObject(state['error']) ? state['error']['message'] : undefined
       const text = typeof error === 'string' ? `: ${error.slice(0, 1_000)}` : why
       return { kind: 'answered', isError: true, text: `The task failed${text}` }
     }

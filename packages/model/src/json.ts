@@ -1,10 +1,10 @@
 /** JSON from outside, read without trusting its shape. */
 
+import { isObject } from '@breakfall/faults/internal'
+
 export type JsonObject = Readonly<Record<string, unknown>>
 
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+export { isObject }
 
 /** The objects in a list. Anything else a server put there is left out; no list is an empty one. */
 export function objectsIn(value: unknown): readonly JsonObject[] {

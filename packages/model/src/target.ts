@@ -1,5 +1,6 @@
 /** Where an answer is asked for: the request, overlaid by one entry of the fallback list, and how to call it. */
 import { Fault } from '@breakfall/faults'
+import { messageOf } from '@breakfall/faults/internal'
 import type { AnswerRequest, Fallback } from './answer.ts'
 import type { AttemptRequest } from './attempt/attempt.ts'
 import { bodyBytes } from './body-bytes.ts'
@@ -101,7 +102,7 @@ function written(build: () => object): readonly Buffer[] {
   try {
     return bodyBytes(build())
   } catch (cause) {
-    const [detail] = (cause instanceof Error ? cause.message : String(cause)).split('\n')
+    const [detail] = messageOf(cause).split('\n')
     throw new Fault('invalid_request', { phase: 'connect', facts: { name: 'the request to the model', detail }, cause })
   }
 }

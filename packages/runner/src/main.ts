@@ -2,10 +2,10 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isFault } from '@breakfall/faults'
+import { errorCode, messageOf } from '@breakfall/faults/internal'
 import { userFolder } from '@breakfall/supervisor/platform'
 import { flagNameOf, readNumber, RUNNER_FLAGS, type RunnerFlag, type RunnerFlags } from './flags.ts'
 import { startRunner } from './start.ts'
-import { errorCode } from './state/json.ts'
 
 const USAGE_EXIT = 2
 
@@ -72,8 +72,6 @@ function valueOf(name: string, { choices, read }: RunnerFlag, text: string): str
 
 main().catch((error: unknown) => {
   const isUsage = error instanceof TypeError || errorCode(error)?.startsWith('ERR_PARSE_ARGS') === true
-  process.stderr.write(
-    `${isFault(error) ? `${error.error} [${error.category}]` : error instanceof Error ? error.message : String(error)}\n`,
-  )
+  process.stderr.write(`${isFault(error) ? `${error.error} [${error.category}]` : messageOf(error)}\n`)
   process.exit(isUsage ? USAGE_EXIT : 1)
 })

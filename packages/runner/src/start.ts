@@ -1,5 +1,6 @@
 /** Starts a runner on a state folder, and ends it without ending what it started. */
 import { resolve } from 'node:path'
+import { messageOf } from '@breakfall/faults/internal'
 import type { IsolationLevel } from '@breakfall/wire'
 import { createService, loadTokens } from '@breakfall/wire/node'
 import { type FileLock, inheritedDescriptors } from '@breakfall/supervisor/platform'
@@ -54,7 +55,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 // ---- details ----
 
 function problemReporter({ onProblem }: RunnerOptions): (what: string, error: unknown) => void {
-  return (what, error) => onProblem?.(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+  return (what, error) => onProblem?.(`${what}: ${messageOf(error)}`)
 }
 
 async function serve(options: RunnerOptions, stateDir: string, lock: FileLock, pump: Pump): Promise<Runner> {

@@ -8,9 +8,8 @@
  *
  * I1  Input is bounded and never throws. Anything else that a program writes there is ignored.
  */
-import { cutStart } from '@breakfall/faults/internal'
+import { cutStart, isObject } from '@breakfall/faults/internal'
 import { LineSplitter } from './lines.ts'
-import { isRecord } from './record.ts'
 
 export type TerminationError = {
   readonly name: string
@@ -27,7 +26,7 @@ export type ChannelMessage =
 export const CHANNEL_ENV = 'BREAKFALL_CHANNEL_FD'
 
 export function parseChannelMessage(value: unknown): ChannelMessage | undefined {
-  if (!isRecord(value)) return undefined
+  if (!isObject(value)) return undefined
   switch (value['type']) {
     case 'ready':
       return { type: 'ready' }

@@ -4,7 +4,7 @@
  *
  * I1  Bounded: each rule is anchored and linear, and at most PREFIXES_MAX prefixes are removed from one line.
  */
-import { isRecord } from './record.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 export type Stripped = {
   readonly text: string
@@ -92,7 +92,7 @@ function fromJsonLog(text: string): { text: string; level: string | undefined } 
   if (!text.startsWith('{"') || !text.endsWith('}')) return undefined
   try {
     const record: unknown = JSON.parse(text)
-    if (!isRecord(record)) return undefined
+    if (!isObject(record)) return undefined
     const message = record['log'] ?? record['msg'] ?? record['message']
     if (typeof message !== 'string' || message === '') return undefined
     const level = record['level']

@@ -7,10 +7,10 @@
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { isObject } from '@breakfall/faults/internal'
 import { bootId, hasVariable, readProcess } from './platform.ts'
 import { type Leader, livingProcesses, signalEntry, SUPERVISOR_MARK } from './process-table.ts'
 import { SUPERVISOR_ID } from './reaper.ts'
-import { isRecord } from './record.ts'
 
 export type Swept = { readonly pid: number; readonly supervisorId: string }
 
@@ -105,7 +105,7 @@ function recordsIn(stateDir: string): readonly string[] {
 function readRecord(file: string): OwnerRecord | undefined {
   try {
     const parsed: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    if (!isRecord(parsed)) return undefined
+    if (!isObject(parsed)) return undefined
     const { supervisorId, bootId: boot, owner, children } = parsed
     if (typeof supervisorId !== 'string' || supervisorId.length < 16 || typeof boot !== 'string') return undefined
     if (!isIdentity(owner) || !Array.isArray(children)) return undefined
@@ -115,7 +115,7 @@ function readRecord(file: string): OwnerRecord | undefined {
   }
 }
 
-const isIdentity = (value: unknown): value is Identity => isRecord(value) && Number.isInteger(value['pid'])
+const isIdentity = (value: unknown): value is Identity => isObject(value) && Number.isInteger(value['pid'])
 
 /** Without a start time, any process with that pid counts as the owner: when in doubt, nothing is ended. */
 function isAlive(owner: Identity): boolean {

@@ -10,7 +10,7 @@ import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, statSync 
 import { readdir } from 'node:fs/promises'
 import { endianness, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { errorCode } from './record.ts'
+import { errorCode } from '@breakfall/faults/internal'
 
 // ---- processes ----
 

@@ -5,11 +5,11 @@
  * I1  Undefined only means "no reason found": the start itself may still fail, and `startFailure` reads that error.
  */
 import { describeCause } from '@breakfall/faults'
+import { errorCode, messageOf } from '@breakfall/faults/internal'
 import { constants } from 'node:fs'
 import { access, open, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { runsForeignBinaries } from './platform.ts'
-import { errorCode } from './record.ts'
 
 export const START_REASONS = [
   'not_found',
@@ -44,7 +44,7 @@ export async function preflight(given: Command): Promise<StartFailure | undefine
 
 /** Reads the error of the start itself, when `preflight` found no reason. */
 export function startFailure(error: unknown, command: string): StartFailure {
-  const code = errorCode(error)
+  const code = errorCode(error) ?? ''
   switch (code) {
     case 'ENOENT':
       // The file itself was there a moment ago, so its interpreter or loader is missing.
@@ -60,13 +60,13 @@ export function startFailure(error: unknown, command: string): StartFailure {
       if (RESOURCES.has(code)) {
         return { reason: 'resources', detail: `this machine cannot start another process now (${code})` }
       }
-      return { reason: 'other', detail: error instanceof Error ? error.message : String(error) }
+      return { reason: 'other', detail: messageOf(error) }
   }
 }
 
 /** The same for an error of the caller's `launch` hook. */
 export function hookFailure(error: unknown): StartFailure {
-  const isResources = RESOURCES.has(errorCode(error))
+  const isResources = RESOURCES.has(errorCode(error) ?? '')
   return { reason: isResources ? 'resources' : 'other', detail: describeCause(error) }
 }
 

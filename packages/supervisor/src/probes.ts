@@ -1,11 +1,10 @@
 /** Probes a child over HTTP, over TCP or through the caller's function. Never throws, and every probe has a time limit. */
 import http from 'node:http'
 import net from 'node:net'
-import { duration } from '@breakfall/faults/internal'
+import { duration, errorCode, messageOf } from '@breakfall/faults/internal'
 import { type Clock, unlessAborted } from './clock.ts'
 import { portOwner, type SocketAddress } from './port-owner.ts'
 import type { Leader } from './process-table.ts'
-import { errorCode } from './record.ts'
 import type { Alive, Ready } from './spec.ts'
 
 export type ProbeResult = {
@@ -48,7 +47,7 @@ export async function runProbe(target: ProbeTarget, context: ProbeContext): Prom
     const found = await resultOf(target, context, limit.signal)
     return limit.signal.aborted && !found.ok ? result('none', `no answer within ${duration(timeoutMs)}`) : found
   } catch (error) {
-    return result('rejected', error instanceof Error ? error.message : String(error))
+    return result('rejected', messageOf(error))
   } finally {
     cancel()
     context.signal.removeEventListener('abort', cut)

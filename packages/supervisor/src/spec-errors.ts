@@ -1,12 +1,12 @@
 /** Checks a spec before anything starts. Reports every wrong field at once. */
 import type { FieldError } from '@breakfall/faults'
-import { isRecord } from './record.ts'
+import { isObject } from '@breakfall/faults/internal'
 import type { Launch, SuperviseSpec } from './spec.ts'
 
 const MS_MAX = 2 ** 31 - 1 // what a timer can hold
 
 export function specErrors(input: unknown, limits: readonly string[]): readonly FieldError[] {
-  if (!isPlain(input)) return [wrong('spec', 'an object', input)]
+  if (!isObject(input)) return [wrong('spec', 'an object', input)]
   return [
     ...unknownFields('', input, SPEC_FIELDS),
     ...test('command', input['command'], isProgram, 'a program without NUL bytes'),
@@ -24,7 +24,7 @@ export function specErrors(input: unknown, limits: readonly string[]): readonly 
 /** The same for the result of the `launch` hook. */
 export function launchErrors(launched: unknown): readonly FieldError[] {
   if (launched === undefined || launched === null) return []
-  if (!isPlain(launched)) return [wrong('launch()', 'an object', launched)]
+  if (!isObject(launched)) return [wrong('launch()', 'an object', launched)]
   return [
     ...unknownFields('launch().', launched, LAUNCH_FIELDS),
     ...argsErrors('launch().args', launched['args']),
@@ -53,7 +53,6 @@ const wrong = (field: string, expected: string, value: unknown): FieldError => (
 const test = (field: string, value: unknown, holds: Holds, expected: string): readonly FieldError[] =>
   holds(value) ? [] : [wrong(field, expected, value)]
 
-const isPlain = (value: unknown): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value)
 const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0')
 const isProgram = (value: unknown): boolean => isText(value) && value.trim() !== ''
 const isNamed = (value: unknown): boolean => isText(value) && value !== ''
@@ -66,7 +65,7 @@ const isOneOf =
   (value) =>
     typeof value === 'string' && list.includes(value)
 const isClock = (value: unknown): boolean =>
-  isPlain(value) && ['now', 'epoch', 'after', 'dice'].every((name) => isFunction(value[name]))
+  isObject(value) && ['now', 'epoch', 'after', 'dice'].every((name) => isFunction(value[name]))
 
 /** Optional fields that are checked on their own. */
 const PLAIN_FIELDS: Readonly<Record<string, readonly [Holds, string]>> = {
@@ -111,7 +110,7 @@ function argsErrors(field: string, args: unknown): readonly FieldError[] {
 
 function envErrors(field: string, env: unknown): readonly FieldError[] {
   if (env === undefined) return []
-  if (!isPlain(env)) return [wrong(field, 'an object', env)]
+  if (!isObject(env)) return [wrong(field, 'an object', env)]
   return Object.entries(env).flatMap(([name, value]) => {
     if (name === '' || /[=\0]/.test(name)) return [wrong(`${field}.${name}`, 'a name without "=" or NUL', name)]
     const got = typeof value === 'string' ? 'a string with one' : shown(value)
@@ -157,7 +156,7 @@ function probeErrors(
   kinds: Readonly<Record<string, readonly string[]>>,
 ): readonly FieldError[] {
   if (value === undefined) return []
-  if (!isPlain(value)) return [wrong(field, 'an object', value)]
+  if (!isObject(value)) return [wrong(field, 'an object', value)]
   const fields = Object.hasOwn(kinds, String(value['kind'])) ? kinds[String(value['kind'])] : undefined
   if (fields === undefined) return [wrong(`${field}.kind`, `one of ${Object.keys(kinds).join(', ')}`, value['kind'])]
   const found = fields.flatMap((name) => {
@@ -178,7 +177,7 @@ const ZERO_ALLOWED = new Set(['stdinMs', 'termMs', 'drainMs', 'fatalMs', 'backof
 
 function limitErrors(limits: unknown, known: readonly string[]): readonly FieldError[] {
   if (limits === undefined) return []
-  if (!isPlain(limits)) return [wrong('limits', 'an object', limits)]
+  if (!isObject(limits)) return [wrong('limits', 'an object', limits)]
   return Object.entries(limits).flatMap(([name, value]) => {
     if (!known.includes(name)) return [wrong(`limits.${name}`, `one of ${known.join(', ')}`, name)]
     const least = ZERO_ALLOWED.has(name) ? 0 : 1

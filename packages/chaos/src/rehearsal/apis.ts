@@ -1,6 +1,6 @@
 /** The model APIs that the rehearsal model speaks: one row each. Pure: a request's path and body in, its answer out. */
+import { isObject } from '@breakfall/faults/internal'
 import { type Dialect } from '../dialect.ts'
-import { isObject } from '../json.ts'
 import { anthropicBody, anthropicEvents } from './anthropic.ts'
 import { fromAnthropic, fromGemini, fromOpenAi, fromResponses, type Message } from './conversation.ts'
 import { geminiBody, geminiEvents } from './gemini.ts'

@@ -1,5 +1,5 @@
 /** A conversation from any of the APIs, the turn in progress, and what a script says next. Pure. */
-import { isObject } from '../json.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 export type ToolCall = {
   readonly id: string

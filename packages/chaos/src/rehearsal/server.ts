@@ -5,8 +5,8 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isObject, messageOf } from '@breakfall/faults/internal'
 import { type Dialect, errorJson } from '../dialect.ts'
-import { isObject, messageOf } from '../json.ts'
 import { portOf } from '../port.ts'
 import { type Api, apiFor, type OfferedTool } from './apis.ts'
 import { type Message, turnOf } from './conversation.ts'

@@ -1,5 +1,5 @@
 /** Finds the tool with which an agent runs shell commands, whatever its name, and fills in its arguments. Pure. */
-import { isObject } from '../json.ts'
+import { isObject } from '@breakfall/faults/internal'
 import type { OfferedTool } from './apis.ts'
 
 export type ShellTool = {

@@ -2,6 +2,7 @@
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { isObject, messageOf } from '@breakfall/faults/internal'
 import { stringify } from 'smol-toml'
 import { userConfigFile } from '../config/paths.ts'
 import type { Context } from '../context.ts'
@@ -28,15 +29,15 @@ export type Imported = {
 
 /** Pure. */
 export function importedServers(json: unknown, known: readonly string[]): Imported {
-  const listed = isRecord(json) ? (json['mcpServers'] ?? json['servers'] ?? json) : undefined
-  if (!isRecord(listed)) throw new Fault('invalid_request', { error: 'The file has no table "mcpServers"' })
+  const listed = isObject(json) ? (json['mcpServers'] ?? json['servers'] ?? json) : undefined
+  if (!isObject(listed)) throw new Fault('invalid_request', { error: 'The file has no table "mcpServers"' })
   const tables: Record<string, Record<string, unknown>> = {}
   const notes: string[] = []
   for (const [given, server] of Object.entries(listed)) {
     const name = nameOf(given)
     if (known.includes(name) || Object.hasOwn(tables, name))
       notes.push(`${name} is configured already, so it was left out`)
-    else if (!isRecord(server)) notes.push(`${given} is not a table, so it was left out`)
+    else if (!isObject(server)) notes.push(`${given} is not a table, so it was left out`)
     else if (server['disabled'] === true) notes.push(`${name} is disabled there, so it was left out`)
     else if (server['type'] === 'sse')
       notes.push(`${name} uses the SSE transport of 2024, which Breakfall does not speak`)
@@ -54,13 +55,10 @@ function parsedFile(file: string): unknown {
     const parsed: unknown = JSON.parse(readFileSync(file, 'utf8'))
     return parsed
   } catch (thrown) {
-    const why = thrown instanceof Error ? thrown.message : String(thrown)
+    const why = messageOf(thrown)
     throw new Fault('invalid_request', { error: `Cannot read ${file}: ${why}`, cause: thrown })
   }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const nameOf = (given: string): string =>
   given
@@ -73,14 +71,14 @@ function local(server: Record<string, unknown>, command: string): Record<string,
   return {
     command,
     ...(Array.isArray(args) ? { args: args.map(String) } : {}),
-    ...(isRecord(env) ? { env: texts(env) } : {}),
+    ...(isObject(env) ? { env: texts(env) } : {}),
     ...(typeof cwd === 'string' ? { cwd } : {}),
   }
 }
 
 /** A header's value is a secret, and a config file is not the place for one: it names the variable instead. */
 function remote(name: string, server: Record<string, unknown>, url: string, notes: string[]): Record<string, unknown> {
-  const headers = isRecord(server['headers']) ? texts(server['headers']) : {}
+  const headers = isObject(server['headers']) ? texts(server['headers']) : {}
   const variables = Object.entries(headers).map(([header, value]) => {
     const [, variable = `${name}_${header}`.replace(/\W/g, '_').toUpperCase()] =
       /^\$\{(?:env:)?([A-Za-z_]\w*)\}$/.exec(value) ?? []

@@ -1,5 +1,6 @@
 /** `breakfall mcp`: the servers of tools, as the running daemon has them, or started here for one command. */
 import { Fault, faultFrom, isFault } from '@breakfall/faults'
+import { isObject } from '@breakfall/faults/internal'
 import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Context } from '../context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../daemon/find.ts'
@@ -117,7 +118,7 @@ async function detail({ config }: Context, name: string): Promise<McpDetail> {
 function parsedArguments(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+    if (isObject(value)) return value
   } catch {
     // Reported below, as anything else that is not an object.
   }

@@ -1,7 +1,7 @@
 /** Reads a config file, and only a regular file of bounded size: a clone may contain a link to /dev/zero, or a pipe. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { Fault, isFault } from '@breakfall/faults'
-import { errorCode } from '../process/error-code.ts'
+import { errorCode } from '@breakfall/faults/internal'
 
 const CONFIG_BYTES_MAX = 1024 * 1024
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { messageOf } from '@breakfall/faults/internal'
 import type { DaemonOptions } from '@breakfall/daemon'
 
 /** Loaded only by commands that show the console: `breakfall run` never pays for it. */
@@ -13,7 +14,7 @@ export async function builtConsole(
     const { buildConsole } = await load()
     return { folder: await buildConsole() }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     return { reason: `The console could not be built: ${why}` }
   }
 }

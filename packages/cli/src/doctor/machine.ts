@@ -4,9 +4,9 @@ import { accessSync, constants, existsSync, readdirSync, statfsSync, statSync } 
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { isFault } from '@breakfall/faults'
+import { errorCode } from '@breakfall/faults/internal'
 import { APPARMOR_FIX } from '@breakfall/runner/internal'
 import { restrictsUserNamespaces } from '@breakfall/supervisor/platform'
-import { errorCode } from '../process/error-code.ts'
 import { prepareStateDir } from '../process/state-folder.ts'
 import type { Finding } from './finding.ts'
 

@@ -2,10 +2,10 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { errorCode } from '@breakfall/faults/internal'
 import { preflight } from '@breakfall/supervisor'
 import type { Env } from '../config/env.ts'
 import type { ServedModel } from '../config/model.ts'
-import { errorCode } from '../process/error-code.ts'
 import type { Finding } from './finding.ts'
 import { filesNamedIn, type NamedFile } from './named-files.ts'
 

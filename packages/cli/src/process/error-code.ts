@@ -1,9 +1,4 @@
-/** Failed system calls: their codes, and what they mean in plain words. */
-
-/** The code of a failed system call, such as `ENOENT`. Undefined for any other error. */
-export function errorCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-}
+/** What the codes of failed system calls mean, in plain words. */
 
 /** Why a file cannot be written, by that code. */
 export function reasonFor(code: string | undefined): string {

@@ -1,6 +1,6 @@
 /** Explains why a service could not bind its port. */
 import { Fault } from '@breakfall/faults'
-import { errorCode } from './error-code.ts'
+import { errorCode } from '@breakfall/faults/internal'
 
 /** Any other error is unchanged. */
 export function listenFault(error: unknown, host: string, port: number): unknown {

@@ -2,7 +2,8 @@
 import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
-import { errorCode, reasonFor } from './error-code.ts'
+import { errorCode } from '@breakfall/faults/internal'
+import { reasonFor } from './error-code.ts'
 
 /** Creates the folder, or with `create: false` checks that it could be created. Level by level: a recursive mkdir in /proc never returns. */
 export function prepareStateDir(folder: string, { create = true } = {}): string {

@@ -7,6 +7,7 @@
  *     appeared, what is pasted, and the several bytes of an arrow key answer nothing. Only Ctrl-C counts in any company.
  * I4  What allows more than the call that is shown takes a second key.
  */
+import { messageOf } from '@breakfall/faults/internal'
 import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { type CallText, callText } from '../render/call-text.ts'
 import type { Output } from '../render/output.ts'
@@ -117,7 +118,7 @@ export class Approvals implements Disposable {
     try {
       await this.#client.approve(turnId, { callId, decision })
     } catch (thrown) {
-      this.#out.say(`the answer was not accepted: ${thrown instanceof Error ? thrown.message : String(thrown)}`)
+      this.#out.say(`the answer was not accepted: ${messageOf(thrown)}`)
     }
   }
 }

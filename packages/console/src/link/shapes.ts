@@ -2,6 +2,7 @@
  * What the page reads from the daemon besides events, and how it checks it. A newer daemon may add fields and an older one may
  * lack some, so everything that a screen can do without is optional, and a wrong value never reaches a component.
  */
+import { isObject } from '@breakfall/faults/internal'
 import type { Session } from '@breakfall/wire'
 
 export type Json = Readonly<Record<string, unknown>>
@@ -9,8 +10,7 @@ export type Json = Readonly<Record<string, unknown>>
 export const isText = (value: unknown): value is string => typeof value === 'string'
 export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
 export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean'
-export const isJson = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isJson: (value: unknown) => value is Json = isObject
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 export const textOf = (value: unknown, otherwise = ''): string => (isText(value) ? value : otherwise)
 export const numberOf = (value: unknown, otherwise = 0): number => (isNumber(value) ? value : otherwise)

@@ -6,6 +6,7 @@
  * I2  A session that is in the target already is skipped if it is the same, and refused if it is not.
  */
 import { Fault } from '@breakfall/faults'
+import { messageOf } from '@breakfall/faults/internal'
 import { CHAIN_START, isLink } from './chain.ts'
 import type { KeyRow, SessionRow, TurnRow } from './store.ts'
 
@@ -94,7 +95,7 @@ export async function checkSessions(
       const isMoved = head?.lastSeq !== session.session.lastSeq // a daemon wrote meanwhile, or deleted it
       if (!isMoved && head.hash !== endOf(session)) damaged(session.session.id, head.lastSeq)
     } catch (error) {
-      problems.push(error instanceof Error ? error.message : String(error))
+      problems.push(messageOf(error))
     }
   }
   for await (const { id, what } of source.strays()) problems.push(STRAYS[what](id))

@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { isObject } from '@breakfall/faults/internal'
 import type {
   AuthorizationServerMetadata,
   OAuthClientInformationMixed,
@@ -70,11 +71,9 @@ const FOLDER = 'mcp-logins'
 const fileOf = (stateDir: string, name: string): string => join(stateDir, FOLDER, `${encodeURIComponent(name)}.json`)
 
 function isLogin(value: unknown): value is StoredLogin {
-  if (!isRecord(value) || !isRecord(value['client']) || !isRecord(value['tokens'])) return false
+  if (!isObject(value) || !isObject(value['client']) || !isObject(value['tokens'])) return false
   const texts = [value['url'], value['loggedInAt'], value['authorizationServerUrl']]
   return [...texts, value['client']['client_id'], value['tokens']['access_token']].every(
     (text) => typeof text === 'string',
   )
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null

@@ -4,11 +4,11 @@
  * records say (`network_lost`).
  */
 import { rmSync } from 'node:fs'
+import { isObject } from '@breakfall/faults/internal'
 import { sendSignal } from '@breakfall/supervisor/platform'
 import { isThere, prove, type Proven } from '../exec/process-table.ts'
 import { joining, type NetworkTools, startHolder } from '../isolation/shared-network.ts'
 import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
-import { isObject } from '../state/json.ts'
 
 export class BoxNetwork {
   readonly #tools: NetworkTools

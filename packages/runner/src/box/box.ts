@@ -6,6 +6,7 @@
  * I3  An exec id whose record was removed never starts again: it looks like an exec that was lost, and may have run.
  */
 import { Fault } from '@breakfall/faults'
+import { messageOf } from '@breakfall/faults/internal'
 import type { Box as BoxRecord, BoxNetworkView, BoxState } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import type { Checkpoints } from '../checkpoint/checkpoints.ts'
@@ -100,7 +101,7 @@ export class Box {
     } catch (cause) {
       throw new Fault('isolation_unavailable', {
         facts: { detail: 'the network of the box could not be made' },
-        errorRaw: cause instanceof Error ? cause.message : String(cause),
+        errorRaw: messageOf(cause),
         cause,
         boxId: this.id,
       })

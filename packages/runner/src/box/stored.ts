@@ -1,11 +1,11 @@
 /** A box on disk: its record, the runner's private data about it, and the paths of its files. */
 import { chmodSync, chownSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { isObject } from '@breakfall/faults/internal'
 import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
 import type { HomeFiles } from '../home/home-files.ts'
 import { BOX_HOME } from '../isolation/view.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../state/disk.ts'
-import { isObject } from '../state/json.ts'
 import type { NestedIn } from './planted.ts'
 import { type FolderIdentity, readFolderIdentity } from './workspace-identity.ts'
 

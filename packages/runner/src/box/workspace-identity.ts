@@ -6,8 +6,8 @@
  */
 import { fstatSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
+import { isObject } from '@breakfall/faults/internal'
 import { type OpenFolder, openFolder } from '../files/walk.ts'
-import { isObject } from '../state/json.ts'
 
 export type FolderIdentity = {
   readonly dev: string

@@ -7,7 +7,7 @@
  */
 import { closeSync, fstatSync, futimesSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errorCode } from '../state/json.ts'
+import { errorCode } from '@breakfall/faults/internal'
 import { pollUntil } from '../waiting.ts'
 
 export type Span = { readonly from: bigint; /** Exclusive. */ readonly to: bigint }

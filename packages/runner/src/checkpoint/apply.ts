@@ -26,10 +26,10 @@ import {
   unlinkSync,
 } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
+import { errorCode, messageOf } from '@breakfall/faults/internal'
 import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
 import { writeFully } from '../state/disk.ts'
-import { errorCode } from '../state/json.ts'
 import { bytesOf, shown, type TreePath } from './listing.ts'
 import type { RestorePlan, Write } from './plan.ts'
 import { makeWritable } from './read-only-folders.ts'
@@ -346,7 +346,7 @@ function changeMode(work: Work, path: TreePath, perm: number): string | undefine
 }
 
 function whyNot(error: unknown): string {
-  return REASONS[errorCode(error) ?? ''] ?? (error instanceof Error ? error.message : String(error))
+  return REASONS[errorCode(error) ?? ''] ?? messageOf(error)
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -1,8 +1,8 @@
 /** The list of a box's checkpoints on disk. */
 import { Fault } from '@breakfall/faults'
+import { isObject } from '@breakfall/faults/internal'
 import { type Checkpoint, type CheckpointList, checkpointListSchema } from '@breakfall/wire'
 import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
-import { isObject } from '../state/json.ts'
 
 type Skipped = CheckpointList['skipped'][number]
 

@@ -5,8 +5,8 @@
 import { execFile } from 'node:child_process'
 import { closeSync, openSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseObject } from '@breakfall/faults/internal'
 import { BACKGROUND_READY_MS } from '@breakfall/wire/internal'
-import { parseObject } from '../state/json.ts'
 import type { Stream } from './event-log.ts'
 
 export const BACKGROUND_DEFAULTS = {

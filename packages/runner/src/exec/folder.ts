@@ -12,10 +12,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
+import { errorCode, isObject, parseObject } from '@breakfall/faults/internal'
 import { type ExecExit, execExitSchema, execRequestSchema } from '@breakfall/wire'
 import { writeFully } from '../state/disk.ts'
 import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
-import { errorCode, isObject, parseObject } from '../state/json.ts'
 import { type FilledRequest, fillRequest } from './request.ts'
 
 /** A stored request, with its defaults. `hash` identifies the body. */

@@ -8,12 +8,12 @@
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode } from '@breakfall/faults/internal'
 import type { ExecEvent } from '@breakfall/wire'
 import { isoTime } from '../clock.ts'
 import { type Bases, readBases } from './background.ts'
 import { EXEC_FILES } from './folder.ts'
 import { type LogRecord, parseRecord, RECORD_BYTES, type Stream } from './event-log.ts'
-import { errorCode } from '../state/json.ts'
 
 const RECORDS_AT_ONCE = 64
 const BYTES_AT_ONCE = 256 * 1024

@@ -1,5 +1,5 @@
 /** What a keeper's status file says. Pure: text in, facts out. */
-import { parseObject } from '../state/json.ts'
+import { parseObject } from '@breakfall/faults/internal'
 
 export type KeeperStatus = {
   readonly keeper: number | undefined

@@ -1,11 +1,11 @@
 /** Lists files of a workspace by glob. Folders are opened by descriptor; links are listed, never followed. */
 import { lstatSync, readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { errorCode } from '@breakfall/faults/internal'
 import { isoTime } from '../clock.ts'
 import type { WorkspaceAccess } from './workspace-files.ts'
 import { type Glob, parseGlob } from './glob.ts'
 import { openFolder, type OpenFolder, pathFault, pathParts } from './walk.ts'
-import { errorCode } from '../state/json.ts'
 
 export type FileEntry = {
   readonly path: string

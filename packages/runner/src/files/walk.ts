@@ -4,9 +4,9 @@
  */
 import { closeSync, constants, fchownSync, fstatSync, mkdirSync, openSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
+import { errorCode } from '@breakfall/faults/internal'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { DESCRIPTORS } from '@breakfall/supervisor/platform'
-import { errorCode } from '../state/json.ts'
 
 export type Owner = { readonly uid: number; readonly gid: number }
 

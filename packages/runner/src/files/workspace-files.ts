@@ -21,10 +21,10 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { Fault } from '@breakfall/faults'
+import { errorCode } from '@breakfall/faults/internal'
 import { isGuarded } from '../box/guards.ts'
 import type { Uploads } from './uploads.ts'
 import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
-import { errorCode } from '../state/json.ts'
 
 export type WorkspaceAccess = {
   /** Opens the folder; throws if it is gone or replaced. The caller closes it. */

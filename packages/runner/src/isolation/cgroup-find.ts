@@ -1,9 +1,9 @@
 /** Detects which control groups this process can really use: makes one, sets a limit, removes it. */
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode } from '@breakfall/faults/internal'
 import { controlGroupsOf, mountTable } from '@breakfall/supervisor/platform'
 import { allowBelow, type CgroupRoot, Cgroups, CONTROLLERS, type Controller } from './cgroup.ts'
-import { errorCode } from '../state/json.ts'
 
 /** `name` distinguishes this runner's groups from all others. */
 export function findCgroups(name: string, mountsText = mountTable(), ownText = controlGroupsOf('self')): Cgroups {

@@ -8,9 +8,9 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode } from '@breakfall/faults/internal'
 import { sendSignal } from '@breakfall/supervisor/platform'
 import { pollUntil } from '../waiting.ts'
-import { errorCode } from '../state/json.ts'
 
 export const CONTROLLERS = ['memory', 'pids', 'cpu'] as const
 export type Controller = (typeof CONTROLLERS)[number]

@@ -21,7 +21,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode } from '../state/json.ts'
+import { errorCode } from '@breakfall/faults/internal'
 
 const BYTES_MAX = 32 * 1024 * 1024
 const COPIES_MAX = 16

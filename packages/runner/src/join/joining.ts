@@ -5,6 +5,7 @@
  * I1  The runner publishes its current address each time. Daemons use an address only after they have reached the runner there.
  * I2  With `--stop-when-alone` it ends its execs after too long without a daemon: by then daemons may have declared it lost.
  */
+import { messageOf } from '@breakfall/faults/internal'
 import type { RunnerJoin } from '@breakfall/wire'
 import { request } from 'undici'
 import type { Clock } from '../clock.ts'
@@ -93,7 +94,7 @@ export class Joining {
         this.#at += 1
       }
     } catch (error) {
-      this.#report(error instanceof Error ? error.message : String(error))
+      this.#report(messageOf(error))
     }
     return 'away'
   }
@@ -122,7 +123,7 @@ export class Joining {
       const detail = statusCode === 401 ? WRONG_TOKEN : `HTTP ${statusCode} ${text.slice(0, 500)}`
       return { answer: statusCode >= 500 ? 'away' : 'refused', detail }
     } catch (error) {
-      return { answer: 'away', detail: error instanceof Error ? error.message : String(error) }
+      return { answer: 'away', detail: messageOf(error) }
     }
   }
 

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { isObject } from '../state/json.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 const PROGRAM = fileURLToPath(new URL('dial-in.mjs', import.meta.url))
 const DIAL_MS = 15_000 // with the start of the process, on a busy machine

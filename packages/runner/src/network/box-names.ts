@@ -6,7 +6,7 @@
  * I2  A name that is not on the list does not exist in the box.
  */
 import { isIPv4 } from 'node:net'
-import { isObject } from '../state/json.ts'
+import { isObject } from '@breakfall/faults/internal'
 import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
 import { Connections } from './connections.ts'
 import { DenialFile } from './denial-file.ts'

@@ -1,6 +1,6 @@
 /** What a box tried to reach and may not, counted by name; the oldest are forgotten first. */
 import type { Diagnostic } from '@breakfall/faults'
-import { isObject } from '../state/json.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 export const DENIAL_REASONS = ['not_allowed', 'private_address', 'other_name', 'no_address'] as const
 export type DenialReason = (typeof DENIAL_REASONS)[number]

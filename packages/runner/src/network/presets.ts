@@ -2,6 +2,7 @@
  * What `preset:npm` and the like stand for on this machine. We keep no table of names: the tools are asked which index they
  * use, and the index is asked where its files are. That also finds private mirrors.
  */
+import { objectIn } from '@breakfall/faults/internal'
 import { NETWORK_PRESETS } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { parsePattern } from './patterns.ts'
@@ -149,13 +150,4 @@ function nameOf(text: string): string | undefined {
   if (!URL.canParse(text.trim())) return undefined
   const { hostname, port } = new URL(text.trim())
   return hostname === '' ? undefined : `${hostname}${port === '' ? '' : `:${port}`}`
-}
-
-function objectIn(json: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(json)
-    return typeof value === 'object' && value !== null ? { ...value } : {}
-  } catch {
-    return {} // the tool is not installed, or answers with something else
-  }
 }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { Socket as DatagramSocket } from 'node:dgram'
 import { Server } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { isObject } from '../state/json.ts'
+import { isObject } from '@breakfall/faults/internal'
 
 export type BoxSockets = {
   readonly dns: DatagramSocket | undefined

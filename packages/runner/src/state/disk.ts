@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { chmod, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode } from './json.ts'
+import { errorCode } from '@breakfall/faults/internal'
 
 /** All or nothing, even after a power cut. */
 export function writeJsonDurably(file: string, value: unknown): void {

@@ -2,10 +2,10 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { isObject, messageOf, parseObject } from '@breakfall/faults/internal'
 import { type FileLock, lockFile } from '@breakfall/supervisor/platform'
 import { ID_PATTERN } from '@breakfall/wire/internal'
 import { makeFolder, readJsonFile, writeJsonDurably } from './disk.ts'
-import { isObject, parseObject } from './json.ts'
 import { newId } from '@breakfall/wire/node'
 
 export type Identity = { readonly runnerId: string; readonly bootId: string; readonly version: string }
@@ -66,7 +66,7 @@ export function lockFolder(stateDir: string): FileLock {
   try {
     lock = lockFile(file)
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
+    const message = messageOf(cause)
     throw new Fault('invalid_request', {
       boundary: 'runner',
       cause,

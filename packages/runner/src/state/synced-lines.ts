@@ -1,8 +1,8 @@
 /** A file of lines that only grows, each synced to disk before anyone acts on it. An incomplete last line was never acknowledged. */
 import { closeSync, fdatasync, fdatasyncSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { errorCode } from '@breakfall/faults/internal'
 import { writeFully } from './disk.ts'
-import { errorCode } from './json.ts'
 
 const sync = promisify(fdatasync)
 

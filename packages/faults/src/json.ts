@@ -1,4 +1,4 @@
-/** Values that came from outside the type system: parsed JSON and thrown errors. */
+/** Values from outside the type system: parsed JSON and thrown errors. */
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -9,7 +9,18 @@ export function parseObject(text: string): Record<string, unknown> {
   return isObject(value) ? value : {}
 }
 
-/** The system's code of an error, such as ENOENT. */
+/** The same, but never throws. */
+export function objectIn(text: string): Record<string, unknown> {
+  try {
+    return parseObject(text)
+  } catch {
+    return {} // it is no JSON
+  }
+}
+
+/** The system's code of an error, such as `ENOENT`. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
+
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
