@@ -83,12 +83,19 @@ export type Plan = {
   readonly absenceMs: number
   readonly parkMsMax: number
   readonly approveMsMax: number
+  /** So many sessions without work stay in a daemon's memory. */
+  readonly sessionsIdleMax: number
 }
 
 /** A saved plan, perhaps of a version that knew fewer people. */
 export const planIn = (json: string): Plan => {
   const plan: Plan = JSON.parse(json)
-  return { ...plan, asides: plan.asides ?? [], deletes: plan.deletes ?? [] }
+  return {
+    ...plan,
+    asides: plan.asides ?? [],
+    deletes: plan.deletes ?? [],
+    sessionsIdleMax: plan.sessionsIdleMax ?? SESSIONS_IDLE_MAX,
+  }
 }
 
 /** Short enough to happen within the minutes of a universe. */
@@ -113,13 +120,14 @@ export function planOf(seed: string): Plan {
     absenceMs: dice.chance(0.1) ? 8 * 24 * 3_600_000 : 0,
     parkMsMax: 1_800_000,
     approveMsMax: dice.of([20_000, 120_000, 600_000]),
+    sessionsIdleMax: dice.of([0, 1, SESSIONS_IDLE_MAX]),
     rates: {
       lostStatement: isShared ? some(0.4, 0.05) : 0,
       lostStatementAnswer: isShared ? some(0.4, 0.1) : 0,
       lostHint: isShared ? some(0.5, 0.8) : 0,
       lostRequest: some(0.4, 0.1),
       lostAnswer: some(0.5, 0.4),
-      lateRequest: some(0.4, 0.2),
+      lateRequest: some(0.5, 0.5),
       cutStream: some(0.5, 0.3),
       modelFault: some(0.6, 0.5),
     },
@@ -176,6 +184,8 @@ function faultsOf(
     return { at: dice.whole(500, calmAt), kind, victim: dice.whole(0, daemons - 1), ms: dice.of(LENGTHS[kind]) }
   }).toSorted((a, b) => a.at - b.at)
 }
+
+const SESSIONS_IDLE_MAX = 2_000
 
 /** At most one fault in this time, on average. */
 const MS_PER_FAULT = 2_400

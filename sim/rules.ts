@@ -156,6 +156,23 @@ export class Rules {
     reader.seen.push({ seq, body })
   }
 
+  /**
+   * L1: a reader that stays at one daemon is never far behind. Excuse: statements get lost, or the daemon stood still or was slow
+   * meanwhile.
+   */
+  isReading({ sessionId, seen }: Reader, since: number): void {
+    const { world, plan } = this.#parts
+    const from = world.now - BEHIND_MS
+    const { lostStatement, lostStatementAnswer } = plan.rates
+    if (since > from || lostStatement + lostStatementAnswer > 0 || this.#facts.deleted.has(sessionId)) return
+    if (plan.faults.some(({ kind, at, ms }) => HOLDS_UP.has(kind) && at < world.now && at + ms > from - BEHIND_MS))
+      return
+    this.reach('a reader that stays')
+    const due = (this.#facts.times.get(sessionId) ?? []).filter((at) => at < from).length
+    if (seen.length < due)
+      this.#broken('L1 a reader is never far behind', `${sessionId}: ${seen.length} of ${due} events at ${world.now}`)
+  }
+
   /** Whether everything has come to rest as it should. */
   isOver(readers: readonly Reader[]): boolean {
     for (const turn of this.#facts.turns.values()) if (turn.end === null) return false
@@ -204,6 +221,8 @@ export class Rules {
   #appended({ sessionId, events, turns = [] }: Append, by: string): void {
     const known = this.#facts.events.get(sessionId) ?? []
     const bodies = this.#facts.bodies.get(sessionId) ?? []
+    const times = this.#facts.times.get(sessionId) ?? []
+    this.#facts.times.set(sessionId, times)
     this.#facts.events.set(sessionId, known)
     this.#facts.bodies.set(sessionId, bodies)
     for (const { seq, body } of events) {
@@ -211,6 +230,7 @@ export class Rules {
       const event: SessionEvent = JSON.parse(body) // of this version, so none is unknown
       known.push(event)
       bodies.push(body)
+      times.push(this.#parts.world.now)
       this.#note(event)
       this.#load.busy()
     }
@@ -332,6 +352,10 @@ const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
   'runner-kill',
   'runner-machine',
 ])
+
+const HOLDS_UP: ReadonlySet<FaultKind> = new Set(['kill', 'freeze', 'partition', 'database-down', 'skew', 'slow'])
+/** A poll, and a page that is read. */
+const BEHIND_MS = 10_000
 
 /** A cancel takes effect that soon, and a turn finds its runner. */
 const CANCEL_MS = 60_000

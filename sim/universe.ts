@@ -232,7 +232,13 @@ class Universe {
         runner: { url: RUNNER },
         policy: { ...POLICY, parkMsMax: this.#plan.parkMsMax, approveMsMax: this.#plan.approveMsMax },
       },
-      { limits: DAEMON_LIMITS, secrets, log: this.#logger(process), store, tokenFile: join(stateDir, 'daemon.token') },
+      {
+        limits: { ...DAEMON_LIMITS, sessionsIdleMax: this.#plan.sessionsIdleMax },
+        secrets,
+        log: this.#logger(process),
+        store,
+        tokenFile: join(stateDir, 'daemon.token'),
+      },
     )
     await parts.sessions.loader.recoverAll()
     parts.boxReleases.start()
@@ -541,7 +547,14 @@ class Universe {
             const start = startOf(reading, after === 0 ? undefined : `${reading.journal}-${after}`)
             if (start.reset !== null) reader.resets += 1
             const stop = new AbortController()
-            setTimeout(() => stop.abort(), dice.whole(500, 30_000))
+            const since = this.#world.now
+            setTimeout(
+              () => {
+                this.#rules.isReading(reader, since)
+                stop.abort()
+              },
+              dice.whole(500, 60_000),
+            )
             for await (const events of reading.feed.tail(start.after, stop.signal))
               for (const { seq, body } of events) this.#rules.read(reader, seq, body)
           } catch {

@@ -49,6 +49,8 @@ export class Facts {
   readonly parts: Parts
   readonly events = new Map<string, SessionEvent[]>()
   readonly bodies = new Map<string, string[]>()
+  /** When each event was committed. */
+  readonly times = new Map<string, number[]>()
   readonly turns = new Map<string, Turn>()
   readonly turnOfKey = new Map<string, Turn>()
   readonly deleted = new Set<string>()
@@ -85,6 +87,7 @@ export class Facts {
     this.deleted.add(sessionId)
     this.events.delete(sessionId)
     this.bodies.delete(sessionId)
+    this.times.delete(sessionId)
     for (const [id, turn] of this.turns) if (turn.sessionId === sessionId) this.turns.delete(id)
   }
 

@@ -334,6 +334,8 @@ export class LiveSession {
     const isEssential = cancel !== undefined || events.some((event) => event.type === 'parked' || isTerminal(event)) // I3
     const shown = new Set(events.filter((event) => !isStreamed(event)).map((event) => event.turnId))
     if (cancel !== undefined) shown.add(cancel.turnId)
+    // The first word of a new attempt ends the wait for it.
+    if (fold.turn !== null && fold.turn.retryAt !== this.#fold.turn?.retryAt) shown.add(fold.turn.id)
     const turns = [...shown].flatMap((id) => {
       const view = turnView(fold, this.id, id, null)
       const request = cancel?.turnId === id ? cancel.request : this.cancelOf(id)
@@ -419,7 +421,7 @@ const SAYS_USAGE: ReadonlySet<string> = new Set<EventType>([
 
 const STREAMED: ReadonlySet<EventType> = new Set(['text-delta', 'reasoning-delta', 'tool-draft', 'tool-output'])
 
-/** Events that come by the hundred and change nothing in a turn's view. */
+/** Events that come by the hundred and change nothing in a turn's view, except that they end the wait for a retry. */
 const isStreamed = (event: SessionEvent): boolean => STREAMED.has(event.type)
 
 /** The damaged journal was quarantined. */
