@@ -13,6 +13,7 @@
  */
 import { posix } from 'node:path'
 import type { Network } from '@breakfall/wire'
+import { quoted } from '../exec/shell-words.ts'
 import type { BoxView } from './view.ts'
 
 export type BoxUser =
@@ -104,7 +105,7 @@ export function bwrapCommand(plan: Omit<BwrapPlan, 'view' | 'network'>, command:
     ENTRY_SCRIPT,
     'sh',
     entry.workspace,
-    entry.numbers.map(({ name }) => name).join(' '), // fixed names without blanks
+    entry.numbers.map(({ name }) => quoted(name)).join(' '),
     entry.numbers.map(({ numbers }) => numbers).join('\n'),
     cwd,
     ...withEnvironment(environment, command),
@@ -147,11 +148,11 @@ export function setprivArgs(user: {
 export const ENTRY_STATUS_FD = 8
 
 /**
- * I4. $1 workspace, $2 names below it, $3 their device and inode numbers, $4 the folder to start in, then the command.
+ * I4. $1 workspace, $2 names below it as words of a shell, $3 their device and inode numbers, $4 the folder to start in, then the command.
  * The script changes into the folder, because bwrap would do so as root without capabilities, which may not enter a folder
  * of another owner.
  */
-const ENTRY_SCRIPT = `cd -- "$1" && [ "$(stat -c %d:%i -- $2)" = "$3" ] || { echo refused >&${ENTRY_STATUS_FD}; exit 126; }
+const ENTRY_SCRIPT = `cd -- "$1" && [ "$(eval "stat -c %d:%i -- $2")" = "$3" ] || { echo refused >&${ENTRY_STATUS_FD}; exit 126; }
 exec ${ENTRY_STATUS_FD}>&-
 cd -- "$4" || exit 126
 shift 4

@@ -182,13 +182,13 @@ describe('a host folder', { skip: withoutBwrap }, async () => {
 })
 
 describe('the entry script of a sandbox', async () => {
-  const enter = async (numbers: string): Promise<{ code: number | null; out: string; status: string }> => {
+  const enter = async (numbers: string, name = '.'): Promise<{ code: number | null; out: string; status: string }> => {
     const [program = '', ...args] = bwrapCommand(
       {
         user: { kind: 'userns', uid: 0, gid: 0, disableUserns: false },
         cwd: '/tmp',
         environment: { A: 'b c', PATH: '/usr/bin:/bin' },
-        entry: { workspace: '/', numbers: [{ name: '.', numbers }] },
+        entry: { workspace: '/', numbers: [{ name, numbers }] },
       },
       ['sh', '-c', 'pwd; env | sort; test -e /proc/self/fd/8 && echo leaked'],
     )
@@ -211,8 +211,18 @@ describe('the entry script of a sandbox', async () => {
     assert.equal(status, '')
   })
 
-  test('reports "refused" and starts nothing if they do not', async () => {
+  test('reports "refused" and starts nothing if they do not, whatever the folder is called', async (t) => {
     assert.deepEqual(await enter('1:2'), { code: 126, out: '', status: 'refused\n' })
+    const folder = tempFolder(t)
+    const names = ['a b', "it's", '*', '$(echo x)', 'two\nlines'].map((name) => join(folder, name))
+    for (const name of names) mkdirSync(name)
+    for (const name of names) {
+      const { dev, ino } = lstatSync(name, { bigint: true })
+      assert.equal((await enter(`${dev}:${ino}`, name)).status, '', name)
+      renameSync(name, `${name}.old`)
+      symlinkSync('/etc', name)
+      assert.equal((await enter(`${dev}:${ino}`, name)).status, 'refused\n', name)
+    }
   })
 })
 
