@@ -172,6 +172,11 @@ export const TEXT_RULES: readonly TextRule[] = [
   { kind: 'broken', pattern: /^socket hang up$/, seen: 'socket hang up' },
   { kind: 'broken', pattern: /^Premature close$/, seen: 'Premature close' },
   { kind: 'broken', pattern: /^terminated$/, seen: 'terminated' },
+  {
+    kind: 'not_http', // undici asserts that nobody sends a status below 100, or changes the protocol unasked
+    pattern: /^The expression evaluated to a falsy value:\s+assert\((?:statusCode >= 100|upgrade)\)\s*$/,
+    seen: 'The expression evaluated to a falsy value:\n\n  assert(statusCode >= 100)\n',
+  },
   { kind: 'bad_address', pattern: /^(?:unknown scheme|bad port|redirect count exceeded)$/, seen: 'bad port' },
   { kind: 'bad_address', pattern: /^Failed to parse URL from /, seen: 'Failed to parse URL from http://' },
 ]

@@ -18,7 +18,7 @@ import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
-import { ambiguityIn, isServed, type ModelRoute, modelRoute } from './paths.ts'
+import { ambiguityIn, isLikeModelRoute, isServed, type ModelRoute, modelRoute } from './paths.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
@@ -183,6 +183,11 @@ class RunningGateway {
       memory: call.memory, // I2
       look: route !== undefined ? 'fields' : isPost ? 'model' : 'nothing',
     })
+    if (read === undefined && isPost && isLikeModelRoute(call.path) && this.#settings.upstreams.some(hasModel))
+      throw new Fault('invalid_request', {
+        facts: { name: 'the model of this request cannot be replaced, as an upstream here demands' },
+        errorRaw: `not a JSON object that every server reads in the same way, or an unusual path: ${call.path.slice(0, 200)}`,
+      })
     // A body that is not JSON is left for the upstream to refuse.
     if (route === undefined || read === undefined)
       await this.#pass(call, sent, route !== undefined, model?.slice(0, 200))
@@ -262,6 +267,8 @@ const targetOf = ({ url, profile, model, headers, passKey }: Upstream): RelayTar
   headers,
   withoutKeys: passKey === false,
 })
+
+const hasModel = ({ model }: Upstream): boolean => model !== undefined
 
 const elapsed = (from: number): number => Math.round(monotonicMs() - from)
 

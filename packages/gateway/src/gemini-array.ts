@@ -2,7 +2,7 @@
  * Gemini streams events with `?alt=sse`, and without it the elements of one JSON array. The gateway always asks the upstream
  * for events, which can be healed, and writes the array itself for clients that want one.
  */
-import type { RelaySink } from '@breakfall/model/internal'
+import type { RelaySink, ReturnedHeaders } from '@breakfall/model/internal'
 import { SseDecoder } from '@breakfall/wire'
 import type { ModelRoute } from './paths.ts'
 
@@ -37,8 +37,8 @@ export class JsonArraySink implements RelaySink {
     })
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
-    this.#isStream = (headers['content-type'] ?? '').startsWith('text/event-stream')
+  head(status: number, headers: ReturnedHeaders): void {
+    this.#isStream = String(headers['content-type']).startsWith('text/event-stream')
     const type = { 'content-type': 'application/json; charset=UTF-8' }
     this.#sink.head(status, this.#isStream ? { ...headers, ...type } : headers)
   }

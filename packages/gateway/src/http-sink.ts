@@ -1,6 +1,6 @@
 /** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that stops reading. */
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
-import type { RelaySink } from '@breakfall/model/internal'
+import type { RelaySink, ReturnedHeaders } from '@breakfall/model/internal'
 
 export const REQUEST_ID = 'x-breakfall-request-id'
 
@@ -24,7 +24,7 @@ export class HttpSink implements RelaySink {
     this.cut = res.req.httpVersion === '1.0' ? undefined : () => breakOff(res, options.clientStuckMs)
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  head(status: number, headers: ReturnedHeaders): void {
     if (this.#isGone) return
     this.#options.onFirstByte()
     this.#res.writeHead(status, { ...sendable(headers), [REQUEST_ID]: this.#options.requestId })
@@ -78,8 +78,9 @@ function breakOff(res: ServerResponse, clientStuckMs: number): void {
 }
 
 /** Node refuses to send some headers that upstreams send: those are dropped. */
-export function sendable(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name, value]) => isSendable(name, value)))
+export function sendable(headers: ReturnedHeaders): Record<string, string | string[]> {
+  const sent = Object.entries(headers).filter(([name, value]) => [value].flat().every((each) => isSendable(name, each)))
+  return Object.fromEntries(sent.map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]))
 }
 
 function isSendable(name: string, value: string): boolean {

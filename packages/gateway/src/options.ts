@@ -10,7 +10,10 @@ export type Upstream = {
   /** Up to and including the version: `http://127.0.0.1:9000/v1`. */
   readonly url: string
   readonly profile?: ProfileName | undefined
-  /** Replaces the model that the client asks for. */
+  /**
+   * Replaces the model that the client asks for, on the routes that the gateway repairs. A request there whose model cannot be replaced
+   * is refused. Other routes, such as `/v1/embeddings`, pass with the client's model.
+   */
   readonly model?: string | undefined
   /** Override the client's headers, for example with this upstream's own key. */
   readonly headers?: Readonly<Record<string, string>> | undefined

@@ -8,7 +8,14 @@
 import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, type Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
-import { clientHeaders, payload, upstreamHeaders, upstreamSearch, withoutVersion } from '@breakfall/model/internal'
+import {
+  clientHeaders,
+  payload,
+  type ReturnedHeaders,
+  upstreamHeaders,
+  upstreamSearch,
+  withoutVersion,
+} from '@breakfall/model/internal'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
@@ -118,10 +125,8 @@ const keyRule = ({ passKey }: Upstream): { readonly withoutKeys: boolean } => ({
 async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckMs: number): Promise<number> {
   const { res, requestId } = call
   const { statusCode, body } = answer
-  const cookies = answer.headers['set-cookie']
   res.writeHead(statusCode, {
     ...sendable(passedBack(answer.headers)),
-    ...(Array.isArray(cookies) ? { 'set-cookie': cookies } : {}), // the only header that must not be joined
     [REQUEST_ID]: requestId,
   })
   res.flushHeaders()
@@ -139,7 +144,7 @@ async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckM
 }
 
 /** The body passes unchanged, so its length is still right. */
-function passedBack(headers: IncomingHttpHeaders): Record<string, string> {
+function passedBack(headers: IncomingHttpHeaders): ReturnedHeaders {
   const length = headers['content-length']
   return { ...clientHeaders(headers), ...(length === undefined ? {} : { 'content-length': length }) }
 }

@@ -24,6 +24,12 @@ export function modelRoute(path: string): ModelRoute | undefined {
   return method === undefined ? undefined : { api: 'gemini', path: path.slice(1), stream: method.startsWith('stream') }
 }
 
+/** A path that some servers take for a route of a model: they decode it, ignore cases, or skip an empty segment. */
+export function isLikeModelRoute(path: string): boolean {
+  const plain = (decoded(path) ?? path).toLowerCase().replaceAll(/\/+/g, '/').replace(/\/$/, '')
+  return Object.hasOwn(HEALED, normalised(plain)) || /:(?:stream)?generatecontent$/.test(plain)
+}
+
 /** Whether the gateway serves this path at all. */
 export const isServed = (path: string): boolean => path === '/v1' || /^\/v1(?:beta|alpha)?\//.test(path)
 

@@ -10,7 +10,7 @@ import { answer, finish, role, text } from '../../../test/kit/openai-frames.ts'
 import { bytes, head, json, lastChunk, pause, reset, silence } from '../../../test/kit/plays.ts'
 import { responded } from '../../../test/kit/responses-frames.ts'
 import { type GatewayLogEntry, startGateway } from '../src/index.ts'
-import { CHAT, post, stand } from './client.ts'
+import { CHAT, post, QUICK, stand } from './client.ts'
 
 // ---- routes ----
 
@@ -225,6 +225,97 @@ test('when the first upstream has failed, the next is asked with its own key and
   )
   await (await post(`${gateway.url}/chat/completions`, CHAT)).text()
   assert.equal(dead.requests.length, 3, 'an unhealthy upstream is not asked while the other answers')
+})
+
+test('an upstream with a model of its own gets no other one from a request to a repaired route, however it is written', async (t) => {
+  const model = await startModelServer(() => answer('ok'))
+  t.after(() => model.close())
+  const gateway = await startGateway({
+    upstream: { url: model.url, model: 'mine' },
+    logger: false,
+    policy: QUICK,
+    limits: { closeMs: 50 },
+  })
+  t.after(() => gateway.close())
+  const messages = '"messages":[{"role":"user","content":"hi"}],"stream":true'
+  const bodies = [
+    `{"model":"mine","model":"other",${messages}}`,
+    `{"model":"mine","mod\\u0065l":"other",${messages}}`,
+    `\ufeff{"model":"other",${messages}}`,
+    `{"model":"other",${messages}} {}`,
+    `{"model":"other",${messages}}//`,
+    `{"model":"other",${messages},}`,
+    `{'model':'other',${messages}}`,
+    `{"MODEL":"other",${messages}}`, // Go's JSON, which ollama reads, does not distinguish cases, and takes the last
+    `{"Model":"other","model":"mine",${messages}}`,
+    `{"model":"mine","\u017ftream":false,${messages}}`, // nor the long s
+    `[{"model":"other",${messages}}]`,
+    '',
+  ]
+  for (const body of bodies) {
+    const { status } = await post(`${gateway.url}/chat/completions`, body)
+    assert.equal(status, 400, body)
+  }
+  const packed = { headers: { 'content-encoding': 'x-own' } }
+  assert.equal((await post(`${gateway.url}/chat/completions`, CHAT, packed)).status, 400)
+  for (const path of [
+    '/chat%2Fcompletions',
+    '/Chat/Completions',
+    '/chat//completions',
+    'beta/models%2Fother:generateContent',
+  ])
+    assert.equal((await post(gateway.url + path, CHAT)).status, 400, path)
+  assert.equal(model.requests.length, 0)
+  await (await post(`${gateway.url}/chat/completions`, `{"model":{"model":"other"},${messages}}`)).text()
+  assert.deepEqual(
+    model.requests.map(({ body }) => body['model']),
+    ['mine'],
+  )
+  for (const path of ['models/other', 'tunedModels/other'])
+    await (await post(`${gateway.url}beta/${path}:streamGenerateContent`, { contents: [] })).text()
+  assert.deepEqual(
+    model.requests.slice(1).map(({ path }) => /v1beta\/(\w+\/[^:]+):/.exec(path)?.[1]),
+    Array(model.requests.length - 1).fill('models/mine'),
+  )
+})
+
+test('cookies stay apart, and a status that is none is the fault of the upstream, on every kind of route', async (t) => {
+  const cookies = ['a=1; Expires=Wed, 21 Oct 2026 07:28:00 GMT', 'b=2']
+  const fields = cookies.map((cookie) => `set-cookie: ${cookie}\r\n`).join('')
+  const plays = (line: string) =>
+    bytes(`HTTP/1.1 ${line}\r\n${fields}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`)
+  const { gateway } = await stand(t, ({ rawHead }) => {
+    const line = /x-line: (.*)\r/.exec(rawHead)?.[1] ?? ''
+    if (line !== 'stream') return [plays(line)]
+    const start = `HTTP/1.1 200 OK\r\n${fields}content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n`
+    return [bytes(start), ...answer('hi').slice(1)]
+  })
+  for (const [path, body] of [
+    ['/models', undefined],
+    ['/embeddings', {}],
+    ['/chat/completions', CHAT],
+    ['/messages', { ...CHAT, stream: false }],
+  ] as const) {
+    const asked = async (line: string): Promise<Response> =>
+      body === undefined
+        ? fetch(gateway.url + path, { headers: { 'x-line': line } })
+        : post(gateway.url + path, body, { headers: { 'x-line': line } })
+    for (const line of ['042 Odd', '000', '101 Switching Protocols', '99 X', '199 X']) {
+      const answered = await asked(line)
+      assert.equal(answered.status, 502, `${path} ${line}`)
+      assert.match(await answered.text(), /model_server_error/)
+    }
+    assert.deepEqual((await asked('418 Odd')).headers.getSetCookie(), cookies, path)
+  }
+  const healed = await post(`${gateway.url}/chat/completions`, CHAT, { headers: { 'x-line': 'stream' } })
+  assert.match(await healed.text(), /\[DONE\]/)
+  assert.deepEqual(healed.headers.getSetCookie(), cookies)
+})
+
+test('a body that the gateway cannot read goes to an upstream without a model of its own, as it is', async (t) => {
+  const { model, gateway } = await stand(t, [() => answer('ok')])
+  await (await post(`${gateway.url}/chat/completions`, '{"model":"a","Model":"b"}')).text()
+  assert.equal(model.requests.length, 1)
 })
 
 const KEYS =

@@ -14,6 +14,7 @@ export {
   type RelayOptions,
   type RelayOutcome,
   type RelaySink,
+  type ReturnedHeaders,
   type RelayTarget,
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'

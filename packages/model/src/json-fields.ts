@@ -4,6 +4,8 @@
  *
  * I1  What is held and parsed is bounded by the limits of the fields, whatever else the object holds, and taken from the request's share.
  * I2  What it finds in a valid object is what `JSON.parse` finds. It does not refuse every invalid one: whoever gets the bytes does that.
+ * I3  What servers read in different ways is no object to it: a wanted field twice, or its name in other cases. Go's JSON takes `Model`
+ *     for `model`, and the last of them counts.
  */
 
 import { HeldBytes } from '@breakfall/wire/node'
@@ -56,6 +58,7 @@ type At = 'before' | 'key-or-end' | 'key' | 'in-key' | 'colon' | 'value' | 'in-v
 
 export class JsonFields {
   readonly #wanted: ReadonlyMap<string, FieldLimits>
+  readonly #inAnyCase: ReadonlySet<string>
   readonly #memory: MemoryShare
   readonly #places = new Map<string, Place>()
   readonly #found: Record<string, unknown> = {}
@@ -80,6 +83,7 @@ export class JsonFields {
 
   constructor(wanted: ReadonlyMap<string, FieldLimits>, memory: MemoryShare) {
     this.#wanted = wanted
+    this.#inAnyCase = new Set(Array.from(wanted.keys(), upperCase))
     this.#memory = memory
   }
 
@@ -87,7 +91,7 @@ export class JsonFields {
     for (let from = 0; from < chunk.length; from += PIECE_BYTES) this.#read(chunk.subarray(from, from + PIECE_BYTES))
   }
 
-  /** Undefined if it was not one object, or has a wanted field twice: servers disagree on which of the two counts. */
+  /** Undefined if it was not one object. I3 */
   done(): FoundFields | undefined {
     if (this.#at !== 'after') return undefined
     return {
@@ -145,13 +149,14 @@ export class JsonFields {
 
   #inKey(text: string, from: number): number {
     const at = this.#stringEnd(text, from)
-    // A name with other characters than ASCII is none that is wanted.
     if (this.#key.length <= KEY_BYTES_MAX) this.#key += text.slice(from, Math.min(at, from + KEY_BYTES_MAX + 1))
     if (this.#isInString) return at
-    this.#key = unescaped(this.#key.slice(0, -1))
+    this.#key = unescaped(Buffer.from(this.#key.slice(0, -1), 'latin1').toString())
     this.#limits = this.#wanted.get(this.#key)
+    const isOtherCase = this.#limits === undefined && this.#inAnyCase.has(upperCase(this.#key))
     this.#kept = this.#limits?.bytesMax === undefined ? undefined : new HeldBytes(taking(this.#memory))
-    this.#at = this.#limits !== undefined && this.#places.has(this.#key) ? 'broken' : 'colon'
+    const isSecond = this.#limits !== undefined && this.#places.has(this.#key)
+    this.#at = isOtherCase || isSecond ? 'broken' : 'colon' // I3
     return at
   }
 
@@ -269,6 +274,9 @@ function closingQuote(json: string, open: number): number {
   }
   return json.length
 }
+
+/** As Go compares names: by simple case folding, in which the long s is an s and the Kelvin sign a k. */
+const upperCase = (name: string): string => name.replaceAll('\u212a', 'k').toUpperCase()
 
 function unescaped(key: string): string {
   if (!key.includes('\\')) return key

@@ -10,6 +10,7 @@ import {
   type RelayOptions,
   type RelayOutcome,
   type RelayTarget,
+  type ReturnedHeaders,
 } from '../src/internal.ts'
 import { unboundedShare } from '../src/memory-budget.ts'
 import { QUICK, TOOLS } from './collect.ts'
@@ -18,7 +19,7 @@ import { type Script, startModelServer } from '../../../test/kit/model-server.ts
 
 export type Relayed = {
   readonly status: number
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: ReturnedHeaders
   readonly body: string
   readonly frames: readonly Frame[]
   readonly comments: readonly string[]
@@ -53,7 +54,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   const tools = toolsFor(api)
   const json = { model: 'fake-1', messages: [{ role: 'user', content: 'hi' }], tools, stream: true, ...options.body }
   let status = 0
-  let headers: Readonly<Record<string, string>> = {}
+  let headers: ReturnedHeaders = {}
   let body = ''
   let isEnded = false
   let isCut = false

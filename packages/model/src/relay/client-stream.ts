@@ -17,7 +17,7 @@ import type { JsonObject } from '../json.ts'
 import { PrefixGate, type Segment } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import { HeldFrames, type HeldRun } from './held-frames.ts'
-import type { RelayRequest, RelaySink, ResolvedRelayOptions } from './relay.ts'
+import type { RelayRequest, RelaySink, ReturnedHeaders, ResolvedRelayOptions } from './relay.ts'
 import { choicesAsked, clientHeaders, offersTools } from './relay-request.ts'
 import { Outgoing } from './outgoing.ts'
 import { SentText } from './sent-text.ts'
@@ -334,7 +334,7 @@ export class ClientStream {
   }
 
   /** With the headers of the attempt whose content goes out. */
-  #head(headers: Readonly<Record<string, string>>): void {
+  #head(headers: ReturnedHeaders): void {
     this.#headSent = true
     this.#sink.head(200, {
       ...headers,

@@ -16,6 +16,7 @@ import {
   type RelayOutcome,
   type RelayRequest,
   type RelaySink,
+  type ReturnedHeaders,
   type RelayTarget,
   type ResolvedRelayOptions,
 } from './relay.ts'
@@ -96,7 +97,7 @@ class GuardedSink implements RelaySink {
     this.#sink = sink
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  head(status: number, headers: ReturnedHeaders): void {
     this.headSent = true
     this.#sink.head(status, headers)
   }

@@ -4,17 +4,18 @@ import type { Refusal } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import type { RelayApiName } from '../names.ts'
 import { clientHeaders } from './relay-request.ts'
+import type { ReturnedHeaders } from './relay.ts'
 
 export type ErrorAnswer = {
   readonly status: number
-  readonly headers: Record<string, string>
+  readonly headers: ReturnedHeaders
   readonly body: string | Buffer
 }
 
 /** The server's own answer if it gave one, because the client's error handling knows it. */
 export function errorAnswer(api: RelayApiName, fault: FaultReport, refusal: Refusal | undefined): ErrorAnswer {
   const status = refusal?.status ?? FAULTS[fault.category].http
-  const headers: Record<string, string> =
+  const headers: Record<string, string | readonly string[]> =
     refusal === undefined ? { 'content-type': 'application/json' } : clientHeaders(refusal.headers)
   headers['x-breakfall-category'] = fault.category
   // The official clients would retry these themselves and multiply the attempts already made. If the server was only away, a

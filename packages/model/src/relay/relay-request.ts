@@ -125,13 +125,13 @@ const NOT_RETURNED = new Set([
   'content-length',
 ])
 
-export function clientHeaders(headers: IncomingHttpHeaders): Record<string, string> {
-  const out: Record<string, string> = {}
+export function clientHeaders(headers: IncomingHttpHeaders): Record<string, string | readonly string[]> {
+  const out: Record<string, string | readonly string[]> = {}
   const named = namedIn(headers.connection)
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue
     if (name.startsWith(OURS)) continue // a server that says so would speak for the gateway
-    out[name] = Array.isArray(value) ? value.join(', ') : value
+    out[name] = Array.isArray(value) && name !== 'set-cookie' ? value.join(', ') : value
   }
   return out
 }
@@ -183,7 +183,7 @@ export const withoutVersion = (baseUrl: string): string => baseUrl.replace(/\/v1
 
 // ---- details ----
 
-const MODEL_IN_PATH = /models\/([^/:]+)/
+const MODEL_IN_PATH = /(?:tunedM|m)odels\/([^/:]+)/
 
 function urlOf({ api, path }: RelayRequest, { baseUrl, model }: RelayTarget): string {
   if (path === undefined) return joinUrl(baseUrl, DIALECTS[api].path)

@@ -14,7 +14,14 @@ import { refusalFault } from '../attempt/refusal.ts'
 import { errorAnswer, inBandRefusal } from './relay-error.ts'
 import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
-import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import type {
+  RelayOutcome,
+  RelayRequest,
+  RelaySink,
+  ReturnedHeaders,
+  RelayTarget,
+  ResolvedRelayOptions,
+} from './relay.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 import type { MemoryShare } from '../memory-budget.ts'
@@ -189,12 +196,7 @@ async function refused(
 }
 
 /** Ends when the client has taken it: until then, it is held. */
-async function send(
-  sink: RelaySink,
-  status: number,
-  headers: Record<string, string>,
-  body: string | Buffer,
-): Promise<void> {
+async function send(sink: RelaySink, status: number, headers: ReturnedHeaders, body: string | Buffer): Promise<void> {
   sink.head(status, { ...headers, 'content-length': String(Buffer.byteLength(body)) })
   if (!sink.write(body)) await sink.drained()
   sink.end()

@@ -34,9 +34,12 @@ export type RelayTarget = {
   readonly model?: string | undefined
 }
 
+/** Only `set-cookie` has several values: joined with commas they could not be told apart. */
+export type ReturnedHeaders = Readonly<Record<string, string | readonly string[]>>
+
 /** Where the answer goes. */
 export type RelaySink = {
-  head(status: number, headers: Readonly<Record<string, string>>): void
+  head(status: number, headers: ReturnedHeaders): void
   /** False if the reader is behind; `drained` resolves when it has caught up. */
   write(chunk: string | Buffer): boolean
   drained(): Promise<void>

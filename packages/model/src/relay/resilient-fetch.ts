@@ -7,7 +7,7 @@
  */
 import { DIALECTS } from '../dialects/dialects.ts'
 import { API_NAMES } from '../names.ts'
-import type { RelayOptions, RelayRequest, RelaySink, RelayTarget } from './relay.ts'
+import type { RelayOptions, RelayRequest, RelaySink, ReturnedHeaders, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { receiveBody } from './request-body.ts'
 import { unboundedShare } from '../memory-budget.ts'
@@ -96,11 +96,11 @@ const reasonOf = (signal: AbortSignal | undefined): Error =>
   signal?.reason instanceof Error ? signal.reason : new DOMException('This operation was aborted', 'AbortError')
 
 /** A server may send headers that `Headers` rejects: those are left out. */
-function readable(headers: Readonly<Record<string, string>>): Headers {
+function readable(headers: ReturnedHeaders): Headers {
   const out = new Headers()
   for (const [name, value] of Object.entries(headers)) {
     try {
-      out.append(name, value)
+      for (const each of [value].flat()) out.append(name, each)
     } catch {
       continue // plain `fetch` would not show it either
     }
@@ -132,7 +132,7 @@ class ResponseSink implements RelaySink {
     return this.#gone.signal
   }
 
-  head(status: number, headers: Readonly<Record<string, string>>): void {
+  head(status: number, headers: ReturnedHeaders): void {
     const body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
