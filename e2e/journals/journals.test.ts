@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync } from 'node:zlib'
-import type { SessionEvent } from '@breakfall/wire'
+import { Fault } from '@breakfall/faults'
+import type { SessionEvent, Turn } from '@breakfall/wire'
 import { type AfterHook, tempFolder } from '../../test/kit/folder.ts'
 import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
+import { eventsOf, type TestDraft, turnError } from '../../packages/daemon/test/support/events.ts'
 import { rig } from '../../packages/daemon/test/support/setup.ts'
 import { type Bundle, bundlesOf, pageOf, printedOf, refolded, seenIn, survivedBy } from './observe.ts'
 
@@ -26,6 +28,7 @@ function storeFolder(t: AfterHook): string {
   return stateDir
 }
 
+type Json = Readonly<Record<string, unknown>>
 type Recorded = Bundle & { readonly name: string }
 
 function recorded(): readonly Recorded[] {
@@ -60,9 +63,50 @@ test("an earlier version's store opens: nothing of it is lost, and API, terminal
         ...printed[n],
         page: pageOf(events),
       }
-      assert.deepEqual(shown, JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8')))
+      const { changed: _, ...expected } = JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8')) as Json
+      assert.deepEqual(shown, expected)
     })
   }
+})
+
+test('a turn has survived the same number of faults in the API, the terminal and the page', () => {
+  const since = (drafts: readonly TestDraft[]): [readonly SessionEvent[], readonly Turn[]] => {
+    const events = eventsOf([{ type: 'turn-start', prompt: 'go' }, { type: 'step-start', step: 1 }, ...drafts])
+    return [events, [...refolded(events).values()]]
+  }
+  const { report: away } = new Fault('runner_unreachable')
+  const moved: TestDraft = { type: 'box-moved', from: 'a', to: 'b', filesKept: true, because: 'silent' }
+  const lost: TestDraft = { type: 'parked', fault: away, resumeAt: null }
+  const cancelled = turnError('cancelled')
+  const compaction: TestDraft = {
+    type: 'compacted',
+    step: 1,
+    results: [],
+    droppedResults: 0,
+    summaryBytes: 0,
+    fromStep: 1,
+    toStep: 1,
+    requestBytesBefore: 2,
+    requestBytesAfter: 1,
+  }
+  const moves = [
+    since([lost, { type: 'resumed', because: 'signal' }, moved, { type: 'step-start', step: 2 }]),
+    since([lost, { type: 'resumed', because: 'signal' }, compaction, cancelled]),
+    since([lost, cancelled]),
+  ]
+  const journals = recorded().map(
+    ({ lines, turns }) => [lines.map((line) => JSON.parse(line) as SessionEvent), turns] as const,
+  )
+  const counts = [...moves, ...journals].flatMap(([events, turns]) => survivedBy(events, turns))
+  assert.deepEqual(
+    counts.map(({ cli, page }) => [cli, page]),
+    counts.map(({ api }) => [api, api]),
+  )
+  assert.deepEqual(
+    counts.slice(0, 3).map(({ api }) => api),
+    [1, 1, 0],
+  )
+  assert.ok(counts.some(({ api }) => api > 5))
 })
 
 test("an earlier version's turns continue: what was parked resumes, an approval can still be refused, and a session takes the next prompt", async (t) => {

@@ -65,8 +65,10 @@ export async function printedOf(
   return ids.map((_, n) => ({ show: texts[2 * n] ?? [], tail: texts[2 * n + 1] ?? [] }))
 }
 
+type Survived = { readonly api: number; readonly cli: number; readonly page: number }
+
 /** How many faults each turn has survived, by each reader of its events. */
-export function survivedBy(events: readonly SessionEvent[], turns: readonly Turn[]): readonly object[] {
+export function survivedBy(events: readonly SessionEvent[], turns: readonly Turn[]): readonly Survived[] {
   const page = emptyFold()
   for (const event of events) fold(page, event)
   return turns.map(({ id, faultsSurvived = 0 }) => {

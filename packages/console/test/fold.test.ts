@@ -6,6 +6,8 @@ import { cardLines, cardMarkdown, cardSvg } from '../src/fold/card.ts'
 import { fold } from '../src/fold/fold.ts'
 import { stepsWith } from '../src/fold/search.ts'
 import { answerIn, attemptsIn, emptyFold, type SessionFold, survivedIn, type TurnView } from '../src/fold/view.ts'
+import type { SessionEvent } from '@breakfall/wire'
+import { countFaults, NO_FAULTS } from '@breakfall/wire/turn'
 import { axisOf, ticksOf } from '../src/thread/axis.ts'
 import { groupsOf } from '../src/thread/lanes.ts'
 import { segmentsOf } from '../src/thread/segments.ts'
@@ -38,6 +40,7 @@ const journals = fc
       'tool',
       'lookup',
       'park',
+      'ask',
       'kill',
       'unknown',
       'strange',
@@ -70,6 +73,15 @@ const journals = fc
           .add('parked', { fault: journal.fault('model_unreachable', 'refused'), resumeAt: null })
           .wait(90_000)
           .add('resumed', { because: 'signal' })
+      if (move === 'ask')
+        journal
+          .add('parked', {
+            fault: journal.fault('approval_needed', 'asks'),
+            resumeAt: null,
+            because: 'approval_needed',
+          })
+          .wait(90_000)
+          .add('resumed', { because: 'person' })
       if (move === 'kill') journal.wait(4_000).add('taken-over', { epoch: 2 })
       if (move === 'unknown')
         journal.call('bash', { command: 'deploy' }).result('unknown', 'no record of it', null).step()
@@ -100,11 +112,11 @@ test('a consumer of the fold holds exactly the journalled answer, and survived c
     fc.property(journals, (events) => {
       const turn = onlyTurn(events)
       assert.equal(answerIn(turn), 'done')
-      const counted = events.filter(({ type }) => type === 'retry' || type === 'parked' || type === 'taken-over').length
-      assert.equal(survivedIn(turn), counted)
+      const { met, open } = (events as readonly unknown[] as readonly SessionEvent[]).reduce(countFaults, NO_FAULTS)
+      assert.equal(survivedIn(turn), met - open)
       assert.equal(
         cardLines(turn).reduce((sum, line) => sum + Number(line.split(' ')[0]?.replaceAll(',', '')), 0),
-        counted,
+        met - open,
       )
     }),
     { numRuns: 100 },

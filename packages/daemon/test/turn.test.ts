@@ -161,7 +161,7 @@ test('handing a turn over at shutdown costs no park', () => {
     { type: 'resumed', because: 'restart' },
   )
   assert.deepEqual(
-    [state.turn?.answer.budget.parks, state.turn?.answer.budget.failures, state.turn?.faultsSurvived],
+    [state.turn?.answer.budget.parks, state.turn?.answer.budget.failures, state.turn?.faults.met],
     [0, 0, 0],
   )
 })

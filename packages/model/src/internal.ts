@@ -1,6 +1,6 @@
 /** For Breakfall's own packages. Not public: it may change in any release. */
 export { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
-export { isHandover, type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
+export { type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
 export {
   type AnswerState,
   initialAnswer,

@@ -3,11 +3,11 @@
  *
  * I1  Discarded text that was shown is marked as discarded, so the answer never appears twice without a word. With `holdsText`, text
  *     is shown once it is final, so discarded text never appears at all.
- * I2  A fault counts as survived when the turn makes progress after it. The fault that a turn ends or waits with does not count,
- *     nor does a question to a person.
+ * I2  What counts as a survived fault is decided in the wire package, for all readers. Here it gets its words.
  */
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { isFailedPark, isProgress } from '@breakfall/wire/turn'
 import { withCauses } from './cause-lines.ts'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
@@ -77,6 +77,7 @@ export class TurnView {
   }
 
   show(event: SessionEvent): readonly Segment[] {
+    if (isProgress(event.type)) this.survived.push(...this.#pending.splice(0)) // I2
     const rest = continues(this.#openLine, event) ? [] : this.#endLine()
     const final = this.#held?.release(event) ?? []
     return [...rest, ...final.map((delta) => this.#delta(delta)), ...this.#shown(event)]
@@ -91,7 +92,6 @@ export class TurnView {
         this.startedAt = event.at
         return this.#queued.has(event.turnId) ? [] : this.#prompt(event.prompt)
       case 'step-start':
-        this.#progress()
         this.steps = event.step
         return []
       case 'text-delta':
@@ -124,7 +124,6 @@ export class TurnView {
         return [this.#line('warn', `↻ ${what}; the turn continues from the last safe point`)]
       }
       case 'box-moved':
-        this.#note('runner_lost', 'the runner was lost', 'continued at another runner')
         return [this.#line('warn', `⇄ ${movedText(event)}`)]
       case 'model-server':
         return [] // the status line shows it
@@ -133,7 +132,6 @@ export class TurnView {
       case 'approval':
         return [this.#line(event.decision === 'deny' ? 'warn' : 'good', approvalText(event))]
       case 'turn-end':
-        this.#progress()
         this.#ended(event)
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
@@ -191,18 +189,17 @@ export class TurnView {
   }
 
   #resumed(event: SessionEventOf<'resumed'>): string {
-    const { fault, because } = this.#parkedWith ?? {}
+    const park = this.#parkedWith
     this.#parkedWith = undefined
-    if (because !== undefined && QUESTIONS.has(because)) return resumedBy(event) // I2
-    if (fault === undefined && this.#pending.length > 0) return 'retrying now, as you asked' // the retry is counted already
-    if (fault === undefined) this.#note('parked', 'a wait', resumedBy(event))
-    else this.#note(fault.category, whatHappened(fault), `parked, ${resumedBy(event)}`)
+    if (park === undefined && this.#pending.length > 0) return 'retrying now, as you asked' // the retry is counted already
+    if (park === undefined) this.#note('parked', 'a wait', resumedBy(event))
+    else if (isFailedPark(park))
+      this.#note(park.fault.category, whatHappened(park.fault), `parked, ${resumedBy(event)}`)
     return resumedBy(event)
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
     this.tools.add(event.tool)
-    this.#progress()
     this.#execIds.set(event.callId, event.execId)
     this.#outputLines = 0
     this.#isOutputCut = false
@@ -264,7 +261,6 @@ export class TurnView {
     return this.#line('dim', `  │ ${line.slice(0, LINE_CHARS_MAX)}`)
   }
 
-  // A result is not progress yet: a call that a fault ends gets one, too. The next step or call is.
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Segment[] {
     const { diagnostics = [] } = event.exit ?? {}
     const written = this.#writes.get(event.callId)
@@ -313,11 +309,6 @@ export class TurnView {
     this.#pending.push({ category, what, how })
   }
 
-  /** I2 */
-  #progress(): void {
-    this.survived.push(...this.#pending.splice(0))
-  }
-
   #line(tone: Segment['tone'], text: string): Segment {
     const fresh = this.#midLine ? '\n' : ''
     this.#midLine = false
@@ -332,9 +323,6 @@ function continues(open: SessionEventOf<'tool-output'> | undefined, event: Sessi
   if (event.type === 'model-server' || (event.type === 'retry' && event.free === true)) return true
   return event.type === 'tool-output' && event.callId === open?.callId && event.stream === open.stream
 }
-
-/** Why a turn is parked although nothing failed. */
-const QUESTIONS: ReadonlySet<string> = new Set(['approval_needed', 'steps_spent'])
 
 type RetryAction = SessionEventOf<'retry'>['action']
 

@@ -1,5 +1,6 @@
 /** What single events do to a turn: calls, retries, parks, restarts, ends. */
 import type { SessionEventOf, Usage } from '@breakfall/wire'
+import { isFailedPark } from '@breakfall/wire/turn'
 import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
 import type { Numbered } from './events.ts'
 import { attemptOf, closeOpen, latestStep, stepOf } from './rows.ts'
@@ -54,7 +55,6 @@ export function callIn(turn: TurnView, callId: string): Call | undefined {
 }
 
 export function called(turn: TurnView, event: SessionEventOf<'tool-call'>, at: number): void {
-  progress(turn)
   const step = stepOf(turn, event.step, at, event.seq)
   const attempt = step.attempts.findLast(({ state }) => state === 'running' || state === 'waiting')
   if (attempt !== undefined) {
@@ -173,7 +173,7 @@ export function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: numb
   step.rev += 1
   turn.park = park
   turn.state = 'parked'
-  const counts = event.fault.category !== 'shutting_down' && event.because !== 'steps_spent'
+  const counts = isFailedPark(event)
   const failed = step.attempts.findLast((one) => one.state === 'running' || one.state === 'cut' || hasBegun(one, at))
   if (failed !== undefined && counts) {
     failed.state = 'failed'

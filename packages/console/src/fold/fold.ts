@@ -6,6 +6,7 @@
  * I3  An event that this version does not know, or cannot read, is a note. Everything else still folds.
  */
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { isProgress } from '@breakfall/wire/turn'
 import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
 import {
   approved,
@@ -84,6 +85,7 @@ function unreadable(turn: TurnView, event: Numbered): void {
 
 function apply(turn: TurnView, event: SessionEvent): void {
   const at = Date.parse(event.at)
+  if (isProgress(event.type)) progress(turn)
   switch (event.type) {
     case 'turn-queued':
       turn.prompt = event.prompt
@@ -97,7 +99,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
       turn.missingTools = missingTools(event)
       return
     case 'step-start': {
-      progress(turn)
       closeOpen(turn, at)
       const step = stepOf(turn, event.step, at, event.seq)
       attemptOf(step, 1, at).model = textOrNull(jsonOf(event)['model']) ?? turn.model
@@ -138,7 +139,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
     case 'retry':
       return retried(turn, event, at)
     case 'compacted': {
-      progress(turn)
       const step = stepOf(turn, event.step, at, event.seq)
       const text = `The conversation was shortened from ${bytes(event.requestBytesBefore)} to ${bytes(event.requestBytesAfter)}.`
       step.notes.push({ seq: event.seq, step: step.n, at, text, json: event })
@@ -169,7 +169,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
       approved(turn, event)
       return
     case 'turn-end': {
-      progress(turn)
       closeOpen(turn, at)
       const { text, usage, cost = null, finish = null, unproven = false, faultsSurvived } = event
       turn.end = { text, usage, cost, finish, unproven, faultsSurvived }

@@ -15,7 +15,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
-import { isHandover } from '@breakfall/model/internal'
+import { isHandover } from '@breakfall/wire/turn'
 import { parseEvent } from '@breakfall/wire'
 import type { DaemonOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
 import type { SessionRow, Store } from '../store/store.ts'

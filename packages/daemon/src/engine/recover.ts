@@ -5,7 +5,7 @@
  * I2  Nothing is written before that. If this process dies first, it has done nothing with the turn and no takeover counts: a
  *     daemon that keeps crashing does not use up the restarts of turns that were only waiting.
  */
-import { isHandover } from '@breakfall/model/internal'
+import { isHandover } from '@breakfall/wire/turn'
 import type { TurnFold } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
 import { resumeTurn } from './park.ts'

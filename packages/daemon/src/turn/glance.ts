@@ -3,7 +3,7 @@
  * they changed. Pure and bounded, however long the turn is.
  */
 import { FAULTS, isFaultCategory } from '@breakfall/faults'
-import { isHandover } from '@breakfall/model/internal'
+import { isHandover } from '@breakfall/wire/turn'
 import type { SessionEvent, Turn, TurnSummary } from '@breakfall/wire'
 
 export type Glance = {

@@ -7,8 +7,9 @@
  *     prompt, even if the turn was interrupted.
  */
 import { faultFrom } from '@breakfall/faults'
-import { initialAnswer, isHandover, shownText } from '@breakfall/model/internal'
+import { initialAnswer, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
+import { countFaults, isHandover, NO_FAULTS } from '@breakfall/wire/turn'
 import { advanced } from './answer-events.ts'
 import { addCost, NO_COST } from './cost.ts'
 import { firstGlance, glanced } from './glance.ts'
@@ -40,7 +41,12 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   if (event.type === 'turn-end' || event.type === 'turn-error') return ended(state, event)
   if (state.turn === null || state.turn.id !== event.turnId) return state
   const { isAnswering } = state.turn.answer
-  const turn = { ...state.turn, answer: advanced(state.turn.answer, event), glance: glanced(state.turn.glance, event) }
+  const turn = {
+    ...state.turn,
+    answer: advanced(state.turn.answer, event),
+    glance: glanced(state.turn.glance, event),
+    faults: countFaults(state.turn.faults, event),
+  }
   switch (event.type) {
     case 'step-start':
       return withTurn(state, stepStarted(turn, event.step))
@@ -109,8 +115,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     usage: NO_USAGE,
     cost: NO_COST,
     glance: firstGlance(queued?.seq ?? event.seq),
-    faultsSurvived: 0,
-    faultsOpen: 0,
+    faults: NO_FAULTS,
     takeovers: 0,
   }
   return {
@@ -129,7 +134,6 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
   isCompacted: false,
   calls: [],
   retryAt: null,
-  faultsOpen: 0,
   takeovers: 0,
 })
 
@@ -158,7 +162,7 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
     : state.entries.with(-1, withCall(state.entries.at(-1), request, placeOf(event, step)))
   const usage = isFirst ? addUsage(turn.usage, event.usage) : turn.usage
   const cost = isFirst ? addCost(turn.cost, event.usage, event.cost) : turn.cost
-  const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, faultsOpen: 0, usage, cost }
+  const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, usage, cost }
   const window = withCount(state.window, event.usage, event.requestBytes)
   return { ...state, entries, window, turn: { ...turn, ...advancedBy } }
 }
@@ -224,8 +228,6 @@ function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retr
   const next: TurnFold = {
     ...turn,
     retryAt: Date.parse(event.nextAt),
-    faultsSurvived: turn.faultsSurvived + 1,
-    faultsOpen: turn.faultsOpen + 1,
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
@@ -246,7 +248,7 @@ function cutCall(event: SessionEventOf<'retry'>, told: NonNullable<SessionEventO
 }
 
 function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'compacted'>): SessionFold {
-  const progress = { isTooLong: false, isCompacted: true, retryAt: null, takeovers: 0, faultsOpen: 0 }
+  const progress = { isTooLong: false, isCompacted: true, retryAt: null, takeovers: 0 }
   return {
     ...state,
     entries: compacted(state.entries, event),
@@ -261,14 +263,10 @@ function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'co
 
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   const { fault, at: since, resumeAt, because } = event
-  const isQuestion = because === 'steps_spent' || because === 'approval_needed'
-  const counts = isHandover(fault.category) || isQuestion ? 0 : 1
   return {
     ...turn,
     parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },
     retryAt: isHandover(fault.category) ? turn.retryAt : null, // the next daemon waits for the rest of it
-    faultsSurvived: turn.faultsSurvived + counts,
-    faultsOpen: turn.faultsOpen + counts,
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
@@ -293,10 +291,9 @@ function takenOver(turn: TurnFold, at: number): TurnFold {
   const isUncounted = isAnswering && parts.length > 0
   const usage = isUncounted ? addUsage(turn.usage, UNCOUNTED) : turn.usage
   const cost = isUncounted ? addCost(turn.cost, UNCOUNTED, undefined) : turn.cost
-  const [faultsSurvived, faultsOpen] = [turn.faultsSurvived + 1, turn.faultsOpen + 1]
   const isWaiting = turn.retryAt !== null && turn.retryAt > at
   const takeovers = turn.takeovers + (isWaiting ? 0 : 1)
-  return { ...turn, usage, cost, takeovers, faultsSurvived, faultsOpen }
+  return { ...turn, usage, cost, takeovers }
 }
 
 function ended(state: SessionFold, event: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): SessionFold {

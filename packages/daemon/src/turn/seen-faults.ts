@@ -6,8 +6,8 @@
  */
 import { FAULTS, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import { fingerprint } from '@breakfall/faults/internal'
-import { isHandover } from '@breakfall/model/internal'
 import { type AnyEvent, type EventType, isKnownEvent, parseEvent, type SessionEvent } from '@breakfall/wire'
+import { isFailedPark, isProgress } from '@breakfall/wire/turn'
 import type { FaultFate, FaultNotes, SeenFault } from '../store/seen.ts'
 import type { TurnFold } from './state.ts'
 
@@ -20,7 +20,7 @@ export function faultNotesOf(events: readonly AnyEvent[], before: TurnFold | nul
     if (!isKnownEvent(event)) continue
     const { turnId } = event
     if (event.type === 'step-start') steps.set(turnId, event.step)
-    const fate = FATES[event.type]
+    const fate = fateAfter(event.type)
     if (fate !== undefined) {
       if (!isFinal(fates.get(turnId))) fates.set(turnId, fate)
       for (const fault of seen.values())
@@ -55,29 +55,22 @@ export function faultNotesIn(bodies: readonly string[]): FaultNotes | undefined 
 const RAW_CHARS_MAX = 500
 
 /** Only then can the store have faults that are open or parked. */
-const hasUnsettled = ({ faultsOpen, glance }: TurnFold): boolean => faultsOpen > 0 || glance.unknownOutcomes > 0
+const hasUnsettled = ({ faults, glance }: TurnFold): boolean => faults.open > 0 || glance.unknownOutcomes > 0
 
 const isFinal = (fate: FaultFate | undefined): boolean => fate === 'survived' || fate === 'ended'
 
 /** What an event means for the turn's earlier faults. */
-const FATES: Readonly<Partial<Record<EventType, FaultFate>>> = {
-  'step-start': 'survived',
-  'tool-call': 'survived',
-  compacted: 'survived',
-  'turn-end': 'survived',
-  'turn-error': 'ended',
-  resumed: 'open',
+function fateAfter(type: EventType): FaultFate | undefined {
+  if (isProgress(type)) return 'survived'
+  return type === 'turn-error' ? 'ended' : type === 'resumed' ? 'open' : undefined
 }
 
 function faultIn(event: SessionEvent, step: number | null): SeenFault | undefined {
   const place = { seq: event.seq, turnId: event.turnId, at: event.at, step, attempt: null }
   if (event.type === 'retry')
     return { ...place, ...described(event.fault), step: event.step, attempt: event.attempt, became: 'open' }
-  if (event.type === 'parked') {
-    const isQuestion = event.because === 'steps_spent' || event.because === 'approval_needed'
-    if (isQuestion || isHandover(event.fault.category)) return undefined
-    return { ...place, ...described(event.fault), became: 'parked' }
-  }
+  if (event.type === 'parked')
+    return isFailedPark(event) ? { ...place, ...described(event.fault), became: 'parked' } : undefined
   if (event.type === 'tool-result' && event.outcome === 'unknown')
     return { ...place, ...unknown(event.text), became: 'open' }
   if (event.type === 'turn-error' && event.category !== 'cancelled')

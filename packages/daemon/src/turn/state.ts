@@ -2,6 +2,7 @@
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
+import type { FaultCount } from '@breakfall/wire/turn'
 import type { CancelRequest } from '../store/store.ts'
 import type { CostSum } from './cost.ts'
 import type { Glance } from './glance.ts'
@@ -121,10 +122,7 @@ export type TurnFold = {
   readonly usage: Usage
   readonly cost: CostSum
   readonly glance: Glance
-  /** Every fault the turn has met; if it ends well, it has survived them. */
-  readonly faultsSurvived: number
-  /** Faults since the turn last made progress. */
-  readonly faultsOpen: number
+  readonly faults: FaultCount
   /** How often a daemon died on this turn since it last made progress. */
   readonly takeovers: number
 }

@@ -111,7 +111,7 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
     parked: parked === null ? null : parkedView(parked),
     fault: parked === null ? null : parked.fault,
     result: null,
-    faultsSurvived: turn.faultsSurvived - turn.faultsOpen,
+    faultsSurvived: turn.faults.met - turn.faults.open,
     usage: turn.usage,
     startedAt: turn.startedAt,
     ...(turn.model === null ? {} : { model: turn.model }),

@@ -9,6 +9,7 @@
  * I5  An outage starts at the first failure that cost nothing, by the time of its event, so a crash does not refill patience.
  */
 import type { FaultReport } from '@breakfall/faults'
+import { isFailedPark, isQuestion } from '@breakfall/wire/turn'
 import { type AnswerState, NO_STEP, type ShownPart } from './state.ts'
 
 export type MachineEvent =
@@ -90,9 +91,6 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
       return stopped(state, event.attempt, event.fault)
   }
 }
-
-/** A daemon that shuts down parks its turns. That is not a failure, and it costs neither a park nor an attempt. */
-export const isHandover = (category: string): boolean => category === 'shutting_down'
 
 // ---- details, in the order they are used above ----
 
@@ -206,27 +204,26 @@ function compacted(state: AnswerState, attempt: number | undefined): AnswerState
 
 /** A hand-over and a question to a person are not failures. */
 function parked(state: AnswerState, fault: FaultReport, since: string, because: string | undefined): AnswerState {
-  const isQuestion = because === 'steps_spent' || because === 'approval_needed'
-  const isFree = isHandover(fault.category) || isQuestion
+  const isFree = !isFailedPark({ because, fault })
   const { budget } = state
   const counted = isFree ? budget : { ...budget, failures: budget.failures + 1, parks: budget.parks + 1 } // I2
   const { retry } = fault // of the attempt that failed, if the park is about one
   const next = state.isAnswering && retry !== undefined ? seen(state, retry.attempt) : state
-  return { ...next, parked: { since, isHandover: isFree, isQuestion }, budget: counted }
+  return { ...next, parked: { since, isHandover: isFree, isQuestion: isQuestion({ because }) }, budget: counted }
 }
 
 /** What the turn waited for is there: the step gets all its attempts again, starting with the first model. */
 function resumed(state: AnswerState, at: string): AnswerState {
   if (state.parked === null) return askingAgain(state)
-  const { since, isHandover: isFree, isQuestion } = state.parked
+  const { since, isHandover: isFree, isQuestion: wasQuestion } = state.parked
   const { budget } = state
-  const parkedMs = budget.parkedMs + (isQuestion ? 0 : Math.max(0, Date.parse(at) - Date.parse(since)))
+  const parkedMs = budget.parkedMs + (wasQuestion ? 0 : Math.max(0, Date.parse(at) - Date.parse(since)))
   return {
     ...askingAgain(state),
     ...(isFree ? {} : { target: 0, attemptsSpent: 0, freeSpent: 0, failedAs: [] }),
     outage: null,
     parked: null,
-    budget: { ...budget, parkedMs, compactions: isQuestion ? 0 : budget.compactions }, // a person gave it as much again
+    budget: { ...budget, parkedMs, compactions: wasQuestion ? 0 : budget.compactions }, // a person gave it as much again
   }
 }
 
