@@ -1,4 +1,4 @@
-/** Which package may import which. ARCHITECTURE.md shows the same table. */
+/** Which package may import which, as the table in ARCHITECTURE.md says. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -6,25 +6,26 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { importsOf, resolveRelative, root, type Source, sources } from './sources.ts'
 
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  faults: [],
-  wire: ['faults'],
-  supervisor: ['faults'],
-  model: ['faults', 'wire'],
-  runner: ['faults', 'wire', 'supervisor/platform'],
-  gateway: ['faults', 'wire', 'model'],
-  mcp: ['faults', 'wire', 'supervisor'],
-  daemon: ['faults', 'wire', 'model', 'supervisor', 'runner/client', 'mcp'],
-  client: ['faults', 'wire'],
-  chaos: ['faults', 'wire'],
-  console: ['faults', 'wire', 'client'],
-  cli: ['faults', 'wire', 'model', 'supervisor', 'runner', 'gateway', 'daemon', 'client', 'mcp'],
+type Row = {
+  /** A package, or one entry of it. */
+  readonly always: readonly string[]
+  /** Only when it is needed, because a normal start must not load it. */
+  readonly onDemand: readonly string[]
 }
 
-/** Loaded on demand only: fault injection must not slow down a normal start. */
-const ONLY_DYNAMIC: Readonly<Record<string, readonly string[]>> = {
-  cli: ['chaos', 'chaos/internal', 'console', 'console/build'],
+/** The rows of the table under "Map": package, what it is, what it may import. */
+function tableIn(page: string): ReadonlyMap<string, Row> {
+  const [, map = ''] = page.split(/^## /m)
+  const names = (list = ''): readonly string[] => list.match(/[a-z][a-z/]*/g) ?? []
+  return new Map(
+    Array.from(map.matchAll(/^\| `(\w+)` \|.*\| ([^|]*) \|$/gm), ([, name = '', cell = '']) => {
+      const [always, onDemand] = cell.split('; on demand: ')
+      return [name, { always: names(always), onDemand: names(onDemand) }]
+    }),
+  )
 }
+
+const TABLE = tableIn(readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8'))
 
 /** Loaded if the program has them; only their types may be imported. `scripts/packages.mjs` declares them. */
 const OPTIONAL_PEERS: Readonly<Record<string, readonly string[]>> = { model: ['@opentelemetry/api'] }
@@ -58,11 +59,10 @@ export function violations(source: Source): readonly string[] {
       else if (!/\.(?:tsx?|json|sh|mjs)$/.test(specifier)) wrong('a relative import carries its ending')
     } else if (specifier.startsWith('@breakfall/')) {
       const target = specifier.slice('@breakfall/'.length)
-      const allowed = (MAY_IMPORT[own] ?? []).some(
-        (entry) => target === entry || (!entry.includes('/') && target.startsWith(`${entry}/`)),
-      )
-      const lazily = (dynamic || typeOnly) && (ONLY_DYNAMIC[own] ?? []).includes(target)
-      if (!allowed && !lazily) wrong('the table does not allow it')
+      const isIn = (entries: readonly string[] = []): boolean =>
+        entries.some((entry) => target === entry || (!entry.includes('/') && target.startsWith(`${entry}/`)))
+      const row = TABLE.get(own)
+      if (!isIn(row?.always) && !((dynamic || typeOnly) && isIn(row?.onDemand))) wrong('the table does not allow it')
       else if (manifest(`packages/${own}/package.json`).dependencies?.[packageName(specifier)] === undefined)
         wrong('not a declared dependency')
     } else if (isBuiltin(specifier)) {
@@ -85,12 +85,17 @@ test('every package imports only what the table allows and its manifest declares
   assert.deepEqual(files.flatMap(violations), [])
 })
 
-test('every package is in the table', () => {
-  const packages = new Set(sources('packages/*/src/**/*.{ts,tsx}').map((source) => packageOf(source.path)))
-  assert.deepEqual(
-    [...packages].filter((name) => MAY_IMPORT[name] === undefined),
-    [],
-  )
+test('the table has a row for every package, and allows no package that is not there or not imported', () => {
+  const files = sources('packages/*/src/**/*.{ts,tsx}')
+  const packages = new Set(files.map((source) => packageOf(source.path)))
+  assert.deepEqual([...TABLE.keys()].toSorted(), [...packages].toSorted())
+  const idle = [...TABLE].flatMap(([name, { always, onDemand }]) => {
+    const own = files.filter(({ path }) => packageOf(path) === name).map(({ text }) => text)
+    return [...always, ...onDemand]
+      .filter((entry) => !own.some((text) => new RegExp(`'@breakfall/${entry}['/]`).test(text)))
+      .map((entry) => `${name} never imports ${entry}`)
+  })
+  assert.deepEqual(idle, [])
 })
 
 test('the check finds forbidden, undeclared and relative imports, and a static import of a package that must load on demand', () => {
@@ -111,7 +116,7 @@ test('the check finds forbidden, undeclared and relative imports, and a static i
 test('tests and benchmarks import only what some package or the root declares', () => {
   const rootManifest = manifest('package.json')
   const declared = new Set(Object.keys(rootManifest.devDependencies ?? {}))
-  for (const name of Object.keys(MAY_IMPORT)) {
+  for (const name of TABLE.keys()) {
     for (const dependency of Object.keys(manifest(`packages/${name}/package.json`).dependencies ?? {}))
       declared.add(dependency)
     declared.add(`@breakfall/${name}`)
