@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { nearest } from '@breakfall/wire/internal'
 import { shellQuoted } from '../render/shell-quoted.ts'
 import { commonFlagsLast } from './flags.ts'
+import { cmd } from '../process/command-name.ts'
 
 /**
  * `show 0198` is a command, and so is `show me what this does`, which is refused: a prompt costs money, a refusal does not. A prompt in
@@ -19,7 +20,7 @@ export function startWords(program: Command, given: readonly string[]): readonly
 export function unclearPrompt(given: readonly string[]): string | undefined {
   const [command, ...words] = plainWords(given)
   if (command === 'run' && words.length > 1)
-    return `It is unclear where the prompt starts. Nothing was sent. Put it in quotes: breakfall run ${shellQuoted(words.join(' '))}, or ${asPrompt([command, ...words])}`
+    return `It is unclear where the prompt starts. Nothing was sent. Put it in quotes: ${cmd('run')} ${shellQuoted(words.join(' '))}, or ${asPrompt([command, ...words])}`
   if (command === 'rm' && words.length > 1 && !words.every((word) => SESSION_ID.test(word)))
     return `rm takes ids of sessions, got ${words.join(', ')}. Nothing was deleted. ${howToPrompt(given)}`
   return undefined
@@ -52,6 +53,6 @@ function beforeFlags(words: readonly string[]): readonly string[] {
   return flag === -1 ? words : words.slice(0, flag)
 }
 
-const asPrompt = (words: readonly string[]): string => `breakfall run ${shellQuoted(words.join(' '))}`
+const asPrompt = (words: readonly string[]): string => `${cmd('run')} ${shellQuoted(words.join(' '))}`
 
 const SESSION_ID = /^[0-9a-f-]{4,36}$/i

@@ -1,5 +1,6 @@
 /** A mistake on the command line as a sentence in the style of every other error: what is wrong, what was expected, where the help is. Pure. */
 import type { CommanderError } from 'commander'
+import { cmd } from '../process/command-name.ts'
 
 /**
  * `path`: the command that was meant, such as `mcp list`, word by word; empty if there is none. `howToPrompt`: said if the words that
@@ -13,7 +14,7 @@ export function usageSentence(
   const [first = '', ...rest] = message.replace(/^error: /, '').split('\n')
   const guess = rest.map((line) => / mean (.*)\?/.exec(line)?.[1]).find((words) => words !== undefined)
   const meant = otherName(first) ?? guess // `start` is near to `store`, and means `up`
-  const help = ['breakfall', ...path, '--help'].join(' ')
+  const help = cmd([...path, '--help'].join(' '))
   return [
     `${capitalised(inOurWords(first)).replace(/\.$/, '')}.`,
     ...(meant === undefined ? [] : [`Did you mean ${meant}?`]),

@@ -9,6 +9,7 @@ import { utcTime } from '../render/parked.ts'
 import type { Output } from '../render/output.ts'
 import { keyForTurn } from '../run/brought-model.ts'
 import { showTurn, turnFor } from './sessions.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type ApproveOptions = {
   readonly deny?: boolean
@@ -75,7 +76,7 @@ function showWaiting(waiting: readonly Turn[], isWhole: boolean, out: Output): v
     out.line(`${sessionId}  ${text}`)
     const until = approval.expiresAt === null ? '' : `; it waits until ${utcTime(approval.expiresAt)}`
     out.line(`  ${approval.why}${until}`)
-    if (isCut) out.hint(`  to see all of it: breakfall approve ${sessionId} --show`)
-    out.hint(`  breakfall approve ${sessionId}   or   breakfall approve ${sessionId} --deny --reason TEXT`)
+    if (isCut) out.line(`  to see all of it: ${cmd('approve')} ${sessionId} --show`)
+    out.line(`  ${cmd('approve')} ${sessionId}   or   ${cmd('approve')} ${sessionId} --deny --reason TEXT`)
   }
 }

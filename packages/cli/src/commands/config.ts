@@ -1,5 +1,4 @@
 /** `breakfall config show` and `config example`: what is set, its origin, and what can be set. */
-import { asTyped } from '../process/command-name.ts'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault, redact } from '@breakfall/faults'
@@ -13,6 +12,7 @@ import type { Context } from '../context.ts'
 import { chooseModel, describeModel, isReachable, type ModelChoice } from '../model/choose.ts'
 import { listModels } from '../model/list.ts'
 import type { Output } from '../render/output.ts'
+import { cmd } from '../process/command-name.ts'
 
 export async function configCommand(
   { config, out }: Context,
@@ -46,7 +46,7 @@ export function showConfig(
     out.result({ config: shown(config), files, warnings, model, providers: providers.map(shownProvider) })
     return
   }
-  if (rows.length === 0) out.line(`# ${asTyped(nothingSet(loaded.files))}`)
+  if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
   for (const { key, value, origin } of rows)
     out.line(`${key} = ${JSON.stringify(value)}${options.origin ? out.style('dim', `   # ${origin}`) : ''}`)
   for (const { name, baseUrl, serve, origin, ...key } of providers)
@@ -56,7 +56,7 @@ export function showConfig(
         `# provider ${name}: ${serve === undefined ? baseUrl : `served by ${serve.command[0]}`} (${origin}), ${aboutKey(key)}`,
       ),
     )
-  for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${asTyped(line)}`))
+  for (const line of modelLines(choice, loaded)) out.line(out.style('dim', `# ${line}`))
 }
 
 /** Its address and the origin of its key, without the key. */
@@ -73,12 +73,12 @@ export function modelLines(
     return ['a run would have no model: none is set, and none answers on this machine. A prompt would exit with code 2']
   const key = masked(choice.apiKey)
   const variable = isReachable(choice) ? choice.apiKeyVariable : undefined
-  const from = choice.isKeyStored ? ' that "breakfall login" stored' : variable === undefined ? '' : ` from ${variable}`
+  const from = choice.isKeyStored ? ` that "${cmd('login')}" stored` : variable === undefined ? '' : ` from ${variable}`
   const isReplaced = choice.kind === 'served' && config.model?.baseUrl !== undefined
   return [
     `a run would use ${describeModel(choice)}`,
     ...(choice.kind === 'served'
-      ? ['{port} becomes a free port at each start; to try it: breakfall doctor --start-model']
+      ? [`{port} becomes a free port at each start; to try it: ${cmd('doctor')} --start-model`]
       : []),
     ...(isReplaced ? [`model.baseUrl (${origins.get('model.baseUrl')}) is not used: model.serve comes first`] : []),
     key === null ? 'without a key' : `with the key${from}: ${key}`,
@@ -108,7 +108,7 @@ function shown(value: unknown): unknown {
 }
 
 const nothingSet = (files: readonly string[]): string =>
-  `nothing is set${files.length === 0 ? '' : ` in ${files.join(', ')}`}: all defaults. See: breakfall config example`
+  `nothing is set${files.length === 0 ? '' : ` in ${files.join(', ')}`}: all defaults. See: ${cmd('config example')}`
 
 /** The last characters, enough to tell two keys apart. Of a short key, none. */
 const masked = (key: string | undefined): string | null =>

@@ -6,6 +6,7 @@ import { oneShotClient, requireDaemon } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
 import { printable } from '../render/printable.ts'
 import { tableOf } from '../render/table.ts'
+import { cmd } from '../process/command-name.ts'
 
 type DaemonView = DaemonList['daemons'][number]
 
@@ -43,7 +44,7 @@ function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
     ({ bootId, name }) => named !== '' && (bootId.startsWith(named) || name === named),
   )
   if (daemon !== undefined && others.length === 0) return daemon
-  throw usage('Name one living daemon by its id or its name; "breakfall daemons" lists them.')
+  throw usage(`Name one living daemon by its id or its name; "${cmd('daemons')}" lists them.`)
 }
 
 function daemonTable(daemons: readonly DaemonView[], out: Output): readonly string[] {

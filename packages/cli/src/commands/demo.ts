@@ -8,6 +8,7 @@ import { untilSignal } from '../process/until-signal.ts'
 import { chosenIsolation, withoutBreakfall } from '../rehearsal/rehearse.ts'
 import { shellQuoted } from '../render/shell-quoted.ts'
 import { openConsole } from './open.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type DemoOptions = {
   readonly port?: number
@@ -42,7 +43,7 @@ export async function demoCommand({ out, config }: Context, options: DemoOptions
     const client = new DaemonClient(found)
     await openConsole(client, { out, path: '/demo', browse: options.print === true ? undefined : config.childEnv })
     if (!out.json) {
-      out.hint(out.style('dim', `to open it again: breakfall open --state-dir ${shellQuoted(stage.stateDir)}`))
+      out.line(out.style('dim', `to open it again: ${cmd('open')} --state-dir ${shellQuoted(stage.stateDir)}`))
       out.line(out.style('dim', 'stop with Ctrl-C; everything is in a scratch folder, which is removed then'))
     }
   }

@@ -22,7 +22,6 @@ import { Interrupt } from '../process/interrupt.ts'
 import { counted } from '../render/counted.ts'
 import type { Output } from '../render/output.ts'
 import { currentFolderIfAny } from '../workspace/work-folder.ts'
-import { asTyped } from '../process/command-name.ts'
 
 export type DoctorOptions = {
   /** Starts each model server that Breakfall would start, once. */
@@ -157,7 +156,7 @@ function linesOf({ check, verdict, found, fix, said = [] }: Finding, out: Output
   const indent = `  ${''.padEnd(12)}`
   return [
     `${out.style(style, mark)} ${check.padEnd(12)} ${found}`,
-    ...(fix === undefined ? [] : [`${indent} → ${asTyped(fix)}`]),
+    ...(fix === undefined ? [] : [`${indent} → ${fix}`]),
     ...said.map((line) => out.style('dim', `${indent} | ${line}`)),
   ]
 }

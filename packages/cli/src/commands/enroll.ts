@@ -2,6 +2,7 @@
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import { readFleetKey } from '@breakfall/wire/node'
 import type { Context } from '../context.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type EnrollOptions = { readonly validMs?: number }
 
@@ -16,7 +17,7 @@ export function enrollCommand({ out, config }: Context, { validMs = VALID_MS }: 
   if (out.json) out.result({ outcome: 'finished', code, expiresAt: new Date(expiresAt).toISOString() })
   else {
     out.line(code)
-    out.say('It works once. On the machine of the runner: breakfall runner --join http://DAEMON:PORT --enroll CODE')
+    out.say(`It works once. On the machine of the runner: ${cmd('runner')} --join http://DAEMON:PORT --enroll CODE`)
   }
   return Promise.resolve(EXIT_CODES.finished)
 }

@@ -4,13 +4,13 @@ import type { SessionViewer } from '@breakfall/client'
 import { type Boundary, exitCodeOf, Fault, faultFrom, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
 import type { Context } from '../context.ts'
-import { asTyped } from '../process/command-name.ts'
 import { explain, type Explanation } from '../explain/explain.ts'
 import { faultPage } from '../render/fault-page.ts'
 import type { Output } from '../render/output.ts'
 import { howToContinue } from '../render/parked.ts'
 import { fullId, isFullId } from '../sessions/ids.ts'
 import { ifNotFound, isAbandoned, lastTurnId } from '../sessions/lookup.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** Longer inputs are cut to their end. */
 const INPUT_BYTES_MAX = 64 * 1024 * 1024
@@ -49,8 +49,7 @@ export function printExplanation(
 
 /** Pure, except that it checks whether the category's page exists. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
-  const { category, errorRaw, phase } = report
-  const error = asTyped(report.error)
+  const { category, error, errorRaw, phase } = report
   if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our terms')
     return [style('bold', error)]
   if (by === 'nothing known')
@@ -69,7 +68,7 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   for (const { id, rank, message, advice, evidence, count } of report.diagnostics) {
     const times = count > 1 ? ` ×${count}` : ''
     lines.push('', `${style(rank === 'cause' ? 'red' : 'yellow', rank)}  ${message}  ${style('dim', id + times)}`)
-    if (advice !== '' && !error.includes(advice)) lines.push(`  do        ${asTyped(advice)}`)
+    if (advice !== '' && !error.includes(advice)) lines.push(`  do        ${advice}`)
     for (const line of evidence.slice(0, 3)) lines.push(style('dim', `  evidence  ${line.slice(0, 300)}`))
   }
   if (category !== 'other') lines.push(style('dim', `\nmore: ${faultPage(category)}`))
@@ -142,8 +141,7 @@ async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
   return viewer.turn(turnId)
 }
 
-const USAGE =
-  'give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | breakfall explain -'
+const USAGE = `give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | ${cmd('explain')} -`
 
 async function readInput(given: string | undefined): Promise<string> {
   if (given !== undefined && given !== '-')

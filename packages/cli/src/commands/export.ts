@@ -12,6 +12,7 @@ import { reasonFor } from '../process/error-code.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type ExportOptions = { readonly redact?: 'text'; readonly output?: string }
 
@@ -35,7 +36,7 @@ async function exportFrom(
   const id = await fullId(client, given)
   if ((await client.session(id).catch(ifNotFound)) === undefined)
     throw new Fault('not_found', {
-      error: `No session has the id ${id}. Nothing was exported. See: breakfall sessions`,
+      error: `No session has the id ${id}. Nothing was exported. See: ${cmd('sessions')}`,
     })
   const bundle = toItsEnd(await client.export(id, redact === undefined ? {} : { redact }))
   if (output === undefined) {
@@ -56,7 +57,7 @@ async function* toItsEnd(bundle: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
     yield* bundle
   } catch (cause) {
     const happened = 'The daemon stopped sending the session before its end, so the bundle is not complete.'
-    const advice = '"breakfall doctor" says whether the journal is damaged.'
+    const advice = `"${cmd('doctor')}" says whether the journal is damaged.`
     throw new Fault('daemon_unreachable', { message: { happened, advice }, cause })
   }
 }

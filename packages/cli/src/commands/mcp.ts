@@ -10,6 +10,7 @@ import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
 import { shortened } from '../render/table.ts'
 import { calledHere, listedHere, toldUnsure, withServer } from './mcp-here.ts'
+import { cmd } from '../process/command-name.ts'
 
 export async function mcpList({ config, out }: Context): Promise<void> {
   const daemon = await findDaemon(config)
@@ -70,7 +71,7 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
   const { address } = await requireDaemon(config)
   const server = await oneShotClient(address).restartMcp(name)
   if (out.json) out.result({ ...server, outcome: 'finished' })
-  else out.hint(`${name} is ${server.state}; "breakfall mcp list" shows when it is ready`)
+  else out.line(`${name} is ${server.state}; "${cmd('mcp list')}" shows when it is ready`)
 }
 
 // ---- details ----
@@ -82,7 +83,7 @@ function advised(fault: Fault, name: string, log?: readonly string[]): Fault {
 }
 
 function adviceFor({ category, report }: Fault, name: string, log?: readonly string[]): string | undefined {
-  if (category === 'tool_not_offered') return `To see its tools: breakfall mcp tools ${name}`
+  if (category === 'tool_not_offered') return `To see its tools: ${cmd('mcp tools')} ${name}`
   if (category !== 'mcp_server_failed') return undefined
   if (report.diagnostics.some(({ id }) => id === 'start.not_found'))
     return `Install it, or correct [mcp.${name}] command in your config.toml.`

@@ -8,6 +8,7 @@ import { findViewer } from '../daemon/find.ts'
 import type { Output } from '../render/output.ts'
 import { journalledOutput, type JournalledOutput } from '../sessions/journalled-output.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type OutputOptions = { readonly stream?: 'stdout' | 'stderr' }
 
@@ -47,7 +48,7 @@ function turnIdIn(execId: string): string {
   const [, turnId] = EXEC_ID.exec(execId) ?? []
   if (turnId !== undefined) return turnId
   throw new Fault('invalid_request', {
-    error: `${execId} is not the id of a command's output. "breakfall run" names it when it cuts an output, and each tool-call event has it as execId`,
+    error: `${execId} is not the id of a command's output. "${cmd('run')}" names it when it cuts an output, and each tool-call event has it as execId`,
   })
 }
 

@@ -7,6 +7,7 @@ import { findViewer } from '../daemon/find.ts'
 import { processTable, stopCommand } from '../render/processes.ts'
 import { printable } from '../render/printable.ts'
 import { fullId } from '../sessions/ids.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type ProcessesOptions = { readonly session?: string }
 
@@ -15,9 +16,9 @@ export async function processesCommand(
   options: ProcessesOptions,
   [action, named]: readonly string[],
 ): Promise<void> {
-  if (action === 'stop' && named === undefined) throw usage('Name the process; "breakfall processes" lists them.')
+  if (action === 'stop' && named === undefined) throw usage(`Name the process; "${cmd('processes')}" lists them.`)
   if (action !== 'stop' && named !== undefined)
-    throw usage(`"list" takes no name, got ${named}. Nothing was done. To stop it: breakfall processes stop ${named}`)
+    throw usage(`"list" takes no name, got ${named}. Nothing was done. To stop it: ${cmd('processes')} stop ${named}`)
   const { out, config } = context
   const { kind, viewer } = await findViewer(config, '')
   const session = options.session === undefined ? undefined : await fullId(viewer, options.session)
@@ -48,7 +49,7 @@ function show(processes: readonly SessionProcess[], out: Context['out']): void {
   out.line(out.style('dim', head))
   for (const line of lines) out.line(line)
   const [first] = processes
-  if (first !== undefined) out.hint(out.style('dim', `to stop one: ${stopCommand(first)}`))
+  if (first !== undefined) out.line(out.style('dim', `to stop one: ${stopCommand(first)}`))
 }
 
 async function stop(client: DaemonClient, session: string | undefined, named: string, { out }: Context): Promise<void> {
@@ -67,7 +68,7 @@ function sessionOf(processes: readonly SessionProcess[], named: string): string 
   if (id !== undefined && ids.length === 1) return id
   if (id === undefined)
     throw new Fault('exec_not_found', {
-      error: `No background process ${named} is running; "breakfall processes" lists those there are.`,
+      error: `No background process ${named} is running; "${cmd('processes')}" lists those there are.`,
     })
   const commands = found.map((process) => `\n  ${stopCommand(process)}`).join('')
   throw usage(`${ids.length} sessions have a process ${named}; say which:${commands}`)

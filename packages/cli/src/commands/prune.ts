@@ -9,6 +9,7 @@ import type { Output } from '../render/output.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 import { refuseUnreadable } from '../process/state-folder.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type RmOptions = {
   /** Also sessions with an unfinished turn, which is cancelled. */
@@ -81,7 +82,7 @@ function withAdvice(thrown: unknown, id: string, count: number): unknown {
         count === 0
           ? 'Nothing was deleted.'
           : `${counted(count, 'session')} before it ${count === 1 ? 'was' : 'were'} deleted.`,
-      advice: `Cancel the turn first (breakfall cancel ${id}), or do both at once: breakfall rm --force ${id}`,
+      advice: `Cancel the turn first (${cmd('cancel')} ${id}), or do both at once: ${cmd('rm')} --force ${id}`,
     },
     turnId: thrown.report.turnId,
   })

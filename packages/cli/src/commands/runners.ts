@@ -7,6 +7,7 @@ import type { Output } from '../render/output.ts'
 import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
 import { tableOf } from '../render/table.ts'
+import { cmd } from '../process/command-name.ts'
 
 export async function runnersCommand({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
   const { address } = await requireDaemon(config)
@@ -26,7 +27,7 @@ export async function runnersCommand({ out, config }: Context, [action, named]: 
     out.result({ outcome: 'finished', runners: runners.length })
     return EXIT_CODES.finished
   }
-  if (runners.length === 0) out.line('no runner has joined; start one with: breakfall runner --join http://DAEMON:PORT')
+  if (runners.length === 0) out.line(`no runner has joined; start one with: ${cmd('runner')} --join http://DAEMON:PORT`)
   else for (const line of runnerTable(runners, out)) out.line(line)
   return EXIT_CODES.finished
 }
@@ -66,9 +67,9 @@ function idOf(runners: readonly RunnerView[], named = ''): string {
   if (id !== undefined && found.length === 1) return id
   throw usage(
     named === ''
-      ? 'Name the runner; "breakfall runners" lists them.'
+      ? `Name the runner; "${cmd('runners')}" lists them.`
       : found.length === 0
-        ? `No runner has the id ${named}; "breakfall runners" lists them.`
+        ? `No runner has the id ${named}; "${cmd('runners')}" lists them.`
         : `${found.length} runners have ids that start with ${named}.`,
   )
 }

@@ -28,6 +28,7 @@ import { processesOfSession } from '../sessions/background.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound, noSuchId } from '../sessions/lookup.ts'
 import { currentFolder } from '../workspace/work-folder.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type TailOptions = { readonly after?: string; readonly follow: boolean }
 
@@ -52,11 +53,11 @@ export async function sessionsCommand(context: Context, options: SessionsOptions
     return
   }
   if (sessions.length === 0) {
-    out.hint(isFiltered(options) ? 'no such sessions' : 'no sessions yet; start one: breakfall run "PROMPT"')
+    out.line(isFiltered(options) ? 'no such sessions' : `no sessions yet; start one: ${cmd('run')} "PROMPT"`)
     return
   }
   for (const line of sessionTable(sessions, out.style.bind(out), Date.now())) out.line(line)
-  if (next !== undefined) out.say(out.styleErr('dim', `older ones: breakfall sessions --cursor ${next}, or --all`))
+  if (next !== undefined) out.say(out.styleErr('dim', `older ones: ${cmd('sessions')} --cursor ${next}, or --all`))
 }
 
 /** Shows the session or the turn with that id. */
@@ -74,12 +75,12 @@ export async function showCommand(context: Context, given: string): Promise<void
   if (out.json) return out.result({ ...session, turns })
   for (const line of sessionLines(session, turns, Date.now())) out.line(line)
   const client = viewer instanceof DaemonClient ? viewer : undefined
-  for (const process of await processesOfSession(session, client, config)) out.hint(leftRunning(process))
+  for (const process of await processesOfSession(session, client, config)) out.line(leftRunning(process))
   const shown = turns.slice(0, TURNS_SHOWN)
   const survived = await survivedIn(viewer, id, shown)
   const earlier = turns.length - shown.length
   if (earlier > 0)
-    out.hint(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: breakfall show --json ${id}`))
+    out.line(out.style('dim', `… ${counted(earlier, 'earlier turn')}; all of them: ${cmd('show')} --json ${id}`))
   for (const [index, turn] of shown.toReversed().entries()) {
     out.line()
     const isLast = index === shown.length - 1
@@ -99,12 +100,12 @@ export async function tailCommand(context: Context, given: string, options: Tail
   if (!options.follow) return await tail(viewer, given, options, stop.signal, out)
   const session = await sessionFor(viewer, given).catch(ifNotFound)
   if (session === undefined) {
-    await requireDaemon(config, `The journal on disk has no session or turn ${given}; see: breakfall sessions`)
+    await requireDaemon(config, `The journal on disk has no session or turn ${given}; see: ${cmd('sessions')}`)
     return
   }
   const isEnded = session.state === 'idle'
   await tail(viewer, session.id, { ...options, follow: false }, stop.signal, out, isEnded)
-  if (!isEnded) await requireDaemon(config, `Or continue it without one: breakfall run --session ${session.id}`)
+  if (!isEnded) await requireDaemon(config, `Or continue it without one: ${cmd('run')} --session ${session.id}`)
 }
 
 /** From the daemon, or from the journal on disk. */
@@ -123,7 +124,7 @@ export async function turnFor(viewer: SessionViewer, given: string): Promise<Tur
   if (session === undefined) throw noSuchId(id)
   if (session.turnId === null)
     throw new Fault('not_found', {
-      error: `Session ${id} is idle: it has no running or parked turn. To continue: breakfall run --session ${id} "PROMPT"`,
+      error: `Session ${id} is idle: it has no running or parked turn. To continue: ${cmd('run')} --session ${id} "PROMPT"`,
     })
   return viewer.turn(session.turnId)
 }

@@ -12,6 +12,7 @@ import { fullId } from '../sessions/ids.ts'
 import { ifNotFound } from '../sessions/lookup.ts'
 import { currentFolderIfAny } from '../workspace/work-folder.ts'
 import { isOver, showTurn, turnFor } from './sessions.ts'
+import { cmd } from '../process/command-name.ts'
 
 type Config = Context['config']
 
@@ -39,7 +40,7 @@ export async function cancelWithoutDaemon(config: Config, turnId: string, reason
       turnId,
     })
   } catch (cause) {
-    const error = `Not cancelled: the daemon is away. To cancel it: breakfall cancel ${turnId}`
+    const error = `Not cancelled: the daemon is away. To cancel it: ${cmd('cancel')} ${turnId}`
     return new Fault('daemon_unreachable', { error, errorRaw: faultFrom(cause).errorRaw, turnId, cause })
   }
 }
@@ -51,7 +52,7 @@ export async function resumeCommand(context: Context, given: string | undefined)
   const id = given ?? (await onlyParked(found.viewer, context))
   if (id === undefined) return EXIT_CODES.finished
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
-  const { address } = await requireDaemon(config, 'Or continue it in its folder: breakfall run --continue')
+  const { address } = await requireDaemon(config, `Or continue it in its folder: ${cmd('run')} --continue`)
   const client = oneShotClient(address)
   return resume(client, id, out, (turn) => keyForTurn(turn, config))
 }
@@ -64,7 +65,7 @@ async function refuseIfOver(viewer: SessionViewer, given: string): Promise<void>
   const turn = await turnFor(viewer, id)
   if (!isOver(turn)) return
   throw new Fault('turn_not_parked', {
-    error: `Turn ${turn.id} is ${turn.state}, so there is nothing to resume. To continue: breakfall run --session ${turn.sessionId} "PROMPT"`,
+    error: `Turn ${turn.id} is ${turn.state}, so there is nothing to resume. To continue: ${cmd('run')} --session ${turn.sessionId} "PROMPT"`,
     turnId: turn.id,
   })
 }

@@ -11,6 +11,7 @@ import type { Output } from '../render/output.ts'
 import { type Cell, cardRows, meaningOf, scoreOf, STYLES, verdictName } from '../trial/card.ts'
 import { type CellRun, columnsOf, DIRECT, runCell } from '../trial/cell.ts'
 import { isMet, readRequirement, type Requirement } from '../trial/require.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type TrialOptions = {
   readonly faults?: string
@@ -190,5 +191,5 @@ function printCard(out: Output, faults: readonly string[], columns: readonly str
   }
   const [only, ...others] = columns.map((name) => scoreOf(cells, name))
   if (others.length > 0 || only === undefined || only.exact === only.of) return
-  out.hint(out.style('dim', 'The same behind the gateway: breakfall trial --through-gateway -- COMMAND'))
+  out.line(out.style('dim', `The same behind the gateway: ${cmd('trial')} --through-gateway -- COMMAND`))
 }

@@ -8,10 +8,10 @@ import { counted } from '../render/counted.ts'
 import { utcTime } from '../render/parked.ts'
 import { printable } from '../render/printable.ts'
 import { stopCommand } from '../render/processes.ts'
-import { asTyped } from '../process/command-name.ts'
 import { fullId } from '../sessions/ids.ts'
 import { ifNotFound, noSuchId } from '../sessions/lookup.ts'
 import { currentFolder } from '../workspace/work-folder.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type UndoOptions = {
   readonly turn?: string
@@ -79,7 +79,7 @@ async function advised(thrown: unknown, client: DaemonClient, sessionId: string)
   if (thrown.category !== 'workspace_busy') return thrown
   const { processes } = await client.processes(sessionId).catch(() => ({ processes: [] }))
   if (processes.length === 0) return thrown
-  const commands = processes.map((process) => asTyped(stopCommand(process))).join('; ')
+  const commands = processes.map((process) => stopCommand(process)).join('; ')
   return thrown.with({ message: { advice: `Stop what runs in the background, and try again: ${commands}` } })
 }
 
@@ -128,7 +128,7 @@ async function onSession(
 /** The last session of a folder may have changed nothing while an earlier one did. */
 function withOtherSessions(thrown: unknown, sessionId: string): unknown {
   if (!isFault(thrown) || thrown.category !== 'checkpoint_not_found') return thrown
-  const advice = `This is about ${sessionId}, the last session in this folder. For another one, list them with "breakfall sessions --here" and pass its id.`
+  const advice = `This is about ${sessionId}, the last session in this folder. For another one, list them with "${cmd('sessions')} --here" and pass its id.`
   const advised = thrown.with({ message: { advice } })
   return thrown.errorRaw === thrown.error ? advised.with({ errorRaw: advised.error }) : advised
 }
@@ -149,7 +149,7 @@ async function lastHere(viewer: SessionViewer): Promise<Session> {
   const folder = currentFolder()
   const [session] = (await viewer.sessionPage({ workspace: folder, limit: 1 })).sessions
   if (session !== undefined) return session
-  throw new Fault('not_found', { error: `No session has worked in ${folder}. Name one: breakfall sessions` })
+  throw new Fault('not_found', { error: `No session has worked in ${folder}. Name one: ${cmd('sessions')}` })
 }
 
 function lastSafety({ checkpoints }: SessionCheckpoints): string {
@@ -167,8 +167,8 @@ function showUndone(undone: Undone, { out }: Context, isPreview: boolean): void 
   if (restored + removed === 0) return out.line('Nothing differs: the files are as they were then.')
   if (isPreview)
     return out.line(`would restore ${restored} and remove ${removed}. This was a preview: nothing was changed.`)
-  out.hint(
-    `${restored} restored, ${removed} removed. To take this back: breakfall undo --redo${safety === null ? '' : ` (or --to ${safety})`}`,
+  out.line(
+    `${restored} restored, ${removed} removed. To take this back: ${cmd('undo')} --redo${safety === null ? '' : ` (or --to ${safety})`}`,
   )
 }
 

@@ -23,6 +23,7 @@ import { faultPage } from '../render/fault-page.ts'
 import { howItContinues } from '../render/parked.ts'
 import { startTelemetry } from '../telemetry/otlp.ts'
 import { logLine, warningLine } from '../render/log-lines.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type UpOptions = RunnerFlags & {
   readonly host: string
@@ -116,13 +117,13 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
     out.line(
       `runner  ${runner === null ? 'not reachable yet; Breakfall looks for it again when a tool needs it' : runner.url}`,
     )
-    out.hint(
-      `model   ${choice.kind === 'none' ? 'none configured; see "breakfall config example"' : describeModel(choice)}`,
+    out.line(
+      `model   ${choice.kind === 'none' ? `none configured; see "${cmd('config example')}"` : describeModel(choice)}`,
     )
     if (store !== undefined) out.line(`store   ${store.store} as ${store.name}`)
     out.line(`token   ${daemon.tokenFile}`)
     if (gateway !== undefined) out.line(`gateway ${gateway.url}`)
-    if (page !== null && options.open !== true) out.hint(`console ${page}  sign in with: breakfall open`)
+    if (page !== null && options.open !== true) out.line(`console ${page}  sign in with: ${cmd('open')}`)
     out.line(out.style('dim', 'stop with Ctrl-C; unfinished turns continue at the next start'))
   }
   if (options.open === true)
@@ -156,7 +157,7 @@ export function unfinishedLine({ sessionId, workspace, provider, model, state, c
   if (state === 'waiting' && category !== null && WAITS_FOR_YOU.has(category))
     return `waiting  ${what}: parked (${category}); ${howItContinues(sessionId, true, category)}`
   if (state === 'waiting') return `waiting  ${what}: parked (${category}), and resumes on its own`
-  return `parked   ${what}: ${category}. Fix that, then: breakfall resume ${sessionId}`
+  return `parked   ${what}: ${category}. Fix that, then: ${cmd('resume')} ${sessionId}`
 }
 
 /** Only your answer continues these. */

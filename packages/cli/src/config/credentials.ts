@@ -13,6 +13,7 @@ import { z } from 'zod'
 import type { Env } from './env.ts'
 import { credentialsFile } from './paths.ts'
 import { readBounded } from './read-bounded.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** Keys by provider. */
 export type Credentials = Readonly<Record<string, string>>
@@ -26,7 +27,7 @@ export function readCredentials(env: Env): Credentials {
     return Object.fromEntries(Object.entries(tables).map(([name, { apiKey }]) => [name, apiKey]))
   } catch (cause) {
     // The parser's message quotes the line, and with it perhaps a key.
-    const error = `${file} is damaged. Remove it, and store your keys again: breakfall login NAME`
+    const error = `${file} is damaged. Remove it, and store your keys again: ${cmd('login')} NAME`
     throw new Fault('invalid_request', {
       error,
       errorRaw: error,

@@ -12,6 +12,7 @@ import { lineOfKey } from './lines.ts'
 import { folderConfigFile, userConfigFile } from './paths.ts'
 import { readBounded } from './read-bounded.ts'
 import { type Config, configSchema, isKnownKey, isSafeForFolder, siblingKeys, variables } from './schema.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** `flag --x`, `environment BREAKFALL_X`, or `PATH:LINE`. */
 export type Origin = string
@@ -204,7 +205,7 @@ function originOf(origins: ReadonlyMap<string, Origin>, path: readonly string[])
 }
 
 function configFault(what: string, cause?: unknown, errors?: readonly FieldError[]): Fault {
-  const error = `${what.replace(/\.$/, '')}. Nothing started. Correct it there; "breakfall config example" shows every key.`
+  const error = `${what.replace(/\.$/, '')}. Nothing started. Correct it there; "${cmd('config example')}" shows every key.`
   return new Fault('invalid_request', { error, errorRaw: error, cause, errors })
 }
 

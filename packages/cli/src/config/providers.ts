@@ -11,6 +11,7 @@ import type { Credentials } from './credentials.ts'
 import type { Env } from './env.ts'
 import type { LoadedConfig } from './load.ts'
 import type { Config } from './schema.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type Key = {
   readonly apiKey: string | undefined
@@ -87,7 +88,7 @@ export function unusable({ apiKey, apiKeyVariable }: KeySource): { what: string;
   const line = /[\r\n]/.test(apiKey) ? 'a line break' : undefined
   const has = line ?? (/\s/.test(apiKey) ? 'a space' : 'an invalid character, or too many')
   return apiKeyVariable === undefined
-    ? { what: `The stored key has ${has}, so it cannot be sent`, fix: 'Store it again: breakfall login PROVIDER' }
+    ? { what: `The stored key has ${has}, so it cannot be sent`, fix: `Store it again: ${cmd('login')} PROVIDER` }
     : {
         what: `The key in ${apiKeyVariable} has ${has}, so it cannot be sent`,
         fix: `Set ${apiKeyVariable} again, or unset it`,
@@ -102,7 +103,7 @@ export function apiOf({ baseUrl = '', api }: { baseUrl?: string | undefined; api
 
 /** Where a key comes from. Never the key. */
 export function aboutKey({ apiKey, apiKeyVariable, isKeyStored }: Key): string {
-  if (isKeyStored) return 'with the key that "breakfall login" stored'
+  if (isKeyStored) return `with the key that "${cmd('login')}" stored`
   if (apiKey !== undefined && apiKeyVariable !== undefined) return `with the key from ${apiKeyVariable}`
   return apiKeyVariable === undefined ? 'without a key' : `without a key: ${apiKeyVariable} is not set`
 }

@@ -9,6 +9,7 @@ import { refuseUnreadable } from '../process/state-folder.ts'
 import { version } from '../process/version.ts'
 import type { OfflineViewer } from '../sessions/offline.ts'
 import { parseTokens } from '@breakfall/wire/node'
+import { cmd } from '../process/command-name.ts'
 
 export type FoundDaemon = {
   readonly address: DaemonAddress
@@ -31,7 +32,7 @@ export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<Fou
   if (file === undefined || found === undefined || found === 'not a daemon') return undefined
   const { url, pid, tokenFile, untilIdle, isDemo } = file
   if (found.version !== version)
-    throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "breakfall up".`)
+    throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "${cmd('up')}".`)
   return { address: { url, token: readToken(tokenFile), tokenSource: tokenFile }, untilIdle, pid, isDemo }
 }
 
@@ -53,7 +54,7 @@ export function followingClient(place: DaemonPlace, { address }: FoundDaemon): D
 export async function requireDaemon(place: DaemonPlace, alternative?: string): Promise<FoundDaemon> {
   const found = await findDaemon(place)
   if (found !== undefined) return found
-  const error = `No daemon is running for the state folder ${place.stateDir}. Start one with "breakfall up".`
+  const error = `No daemon is running for the state folder ${place.stateDir}. Start one with "${cmd('up')}".`
   throw new Fault('daemon_unreachable', { error: alternative === undefined ? error : `${error} ${alternative}` })
 }
 

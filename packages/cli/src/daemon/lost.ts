@@ -1,5 +1,6 @@
 /** What a user reads when the daemon disappears while a turn is being followed. */
 import { isFault } from '@breakfall/faults'
+import { cmd } from '../process/command-name.ts'
 
 export const waitingForDaemon = (url: string): string =>
   `The daemon at ${url} stopped answering. Waiting up to a minute for it to come back; its turns are saved.`
@@ -10,7 +11,7 @@ export function withHowToContinue(thrown: unknown, sessionId: string): unknown {
   return thrown.with({
     message: {
       action: 'The turn is saved in the journal.',
-      advice: `Restart the daemon with "breakfall up", which resumes the turn, or resume it without one: breakfall run --session ${sessionId}`,
+      advice: `Restart the daemon with "${cmd('up')}", which resumes the turn, or resume it without one: ${cmd('run')} --session ${sessionId}`,
     },
   })
 }

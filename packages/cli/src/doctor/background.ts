@@ -2,6 +2,7 @@
 import { counted } from '../render/counted.ts'
 import { printable } from '../render/printable.ts'
 import type { Finding } from './finding.ts'
+import { cmd } from '../process/command-name.ts'
 
 const NAMED_MAX = 5
 
@@ -16,7 +17,7 @@ export function backgroundFinding(names: readonly string[]): readonly Finding[] 
       check: 'processes',
       verdict: 'ok',
       found,
-      fix: 'to list them: breakfall processes; to stop one: breakfall processes stop NAME',
+      fix: `to list them: ${cmd('processes')}; to stop one: ${cmd('processes')} stop NAME`,
     },
   ]
 }

@@ -4,6 +4,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { findDaemon, oneShotClient } from '../daemon/find.ts'
 import { counted } from '../render/counted.ts'
 import type { Finding } from './finding.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** Nothing if no daemon runs or its store is not shared: the check of the daemon says so. */
 export async function checkFleet(config: ResolvedConfig): Promise<readonly Finding[]> {
@@ -38,7 +39,7 @@ export function runnerFindings(
   { needsOne, now }: { readonly needsOne: boolean; readonly now: number },
 ): readonly Finding[] {
   const check = 'runners'
-  const start = 'start one: breakfall runner --join http://DAEMON:PORT'
+  const start = `start one: ${cmd('runner')} --join http://DAEMON:PORT`
   if (runners.length === 0)
     return needsOne ? [{ check, verdict: 'warn', found: 'none has joined: every tool call waits', fix: start }] : []
   const isSilent = ({ state, lastSeen }: RunnerView): boolean =>
@@ -55,7 +56,7 @@ export function runnerFindings(
       check,
       verdict: 'warn',
       found: `not heard of for more than a minute: ${silent.map(({ runnerId }) => runnerId).join(', ')}`,
-      fix: 'start it again in its folder; if it is gone for good: breakfall runners drop ID',
+      fix: `start it again in its folder; if it is gone for good: ${cmd('runners')} drop ID`,
     })
   if (full.length > 0 && full.length === usable.length)
     all.push({ check, verdict: 'warn', found: 'all of them are full', fix: 'raise --capacity, or start another one' })

@@ -7,6 +7,7 @@ import type { McpList } from '@breakfall/wire'
 import type { OutsideSetting } from '../config/outside.ts'
 import type { Env } from '../config/env.ts'
 import type { Finding } from './finding.ts'
+import { cmd } from '../process/command-name.ts'
 
 type McpStatus = McpList['servers'][number]
 
@@ -46,13 +47,13 @@ export async function checkMcp(
 const notStarted = (name: string, what: string): Finding => ({
   check: 'mcp',
   verdict: 'ok',
-  found: `${name}: configured (${what}), not started here; "breakfall mcp list" tries it`,
+  found: `${name}: configured (${what}), not started here; "${cmd('mcp list')}" tries it`,
 })
 
 function stateFinding({ name, state, tools, era, error }: McpStatus): Finding {
   const found = `${name}: ${state}`
   if (state === 'ready') return { check: 'mcp', verdict: 'ok', found: `${found}, ${tools} tools, MCP of ${era ?? '?'}` }
   const why = error === undefined ? '' : `; ${error}`
-  const fix = `breakfall mcp logs ${name}; then breakfall mcp restart ${name}`
+  const fix = `${cmd('mcp logs')} ${name}; then ${cmd('mcp restart')} ${name}`
   return { check: 'mcp', verdict: state === 'failed' ? 'bad' : 'warn', found: `${found}${why}`, fix }
 }

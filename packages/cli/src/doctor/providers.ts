@@ -4,6 +4,7 @@ import type { Env } from '../config/env.ts'
 import { credentialsFile } from '../config/paths.ts'
 import { aboutKey, type ConfiguredProvider, unusable } from '../config/providers.ts'
 import type { Finding } from './finding.ts'
+import { cmd } from '../process/command-name.ts'
 
 export function checkProviders(providers: readonly ConfiguredProvider[], env: Env): readonly Finding[] {
   const mode = looseMode(env)
@@ -34,7 +35,7 @@ function findingOf(provider: ConfiguredProvider): Finding {
     return { check: 'provider', verdict: 'bad', found: `${name}: ${where}. ${badKey.what}`, fix: badKey.fix }
   const isMissing = apiKey === undefined && apiKeyVariable !== undefined && !isLocal(baseUrl)
   if (!isMissing) return { check: 'provider', verdict: 'ok', found }
-  return { check: 'provider', verdict: 'warn', found, fix: `set ${apiKeyVariable}, or run: breakfall login ${name}` }
+  return { check: 'provider', verdict: 'warn', found, fix: `set ${apiKeyVariable}, or run: ${cmd('login')} ${name}` }
 }
 
 /** A server on this machine rarely needs a key. */

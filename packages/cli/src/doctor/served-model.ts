@@ -8,6 +8,7 @@ import type { Env } from '../config/env.ts'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from './finding.ts'
 import { filesNamedIn, type NamedFile } from './named-files.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** `folder` is where the daemon starts, as a run in it would. */
 export async function checkServedModel(
@@ -27,7 +28,7 @@ export async function checkServedModel(
   if (problems.length > 0)
     return problems.map(({ what, fix }) => ({ check: CHECK, verdict: 'bad', found: what, fix: `${fix} (${origin})` }))
   const exist = [program, ...files.map(({ path }) => path)].join(' and ')
-  const found = `${exist} ${files.length === 0 ? 'exists' : 'exist'}, and {port} becomes a free port; to try it: breakfall doctor --start-model`
+  const found = `${exist} ${files.length === 0 ? 'exists' : 'exist'}, and {port} becomes a free port; to try it: ${cmd('doctor')} --start-model`
   return [{ check: CHECK, verdict: 'ok', found }]
 }
 

@@ -7,6 +7,7 @@ import type { ResolvedConfig } from '../config/resolve.ts'
 import { bytesText } from '../render/bytes.ts'
 import { counted } from '../render/counted.ts'
 import type { Finding } from './finding.ts'
+import { cmd } from '../process/command-name.ts'
 
 export function checkStorage({ stateDir, retention }: ResolvedConfig, now: number): readonly Finding[] {
   try {
@@ -70,7 +71,7 @@ export function storageFinding(storage: Storage): Finding {
   const perDay = `${counted(Math.round(recentSessions / DAYS), 'session')} and ${bytesText(recentBytes / DAYS)} a day over the last ${DAYS} days`
   const found = `${counted(sessions, 'session')}, ${isPart ? 'at least ' : ''}${bytesText(diskBytes)} in all; on average ${perDay}`
   if (diskBytes < BYTES_MANY || isRetained) return { check: CHECK, verdict: 'ok', found }
-  const fix = 'delete old sessions: breakfall prune --older-than 30d; or on a schedule: [retention] sessionDays = 30'
+  const fix = `delete old sessions: ${cmd('prune')} --older-than 30d; or on a schedule: [retention] sessionDays = 30`
   return { check: CHECK, verdict: 'warn', found, fix }
 }
 
@@ -92,7 +93,7 @@ export function boxesFinding(running: number, boxesMax: number): readonly Findin
       check: 'boxes',
       verdict: 'bad',
       found: `${running} of ${boxesMax} boxes are running at the runner, so the next run may be refused`,
-      fix: 'a running daemon releases the boxes of idle sessions: start it with "breakfall up"; if all of them are in use, wait, or raise [runner] boxesMax',
+      fix: `a running daemon releases the boxes of idle sessions: start it with "${cmd('up')}"; if all of them are in use, wait, or raise [runner] boxesMax`,
     },
   ]
 }

@@ -2,6 +2,7 @@
 import { EXIT_CODES, Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
 import { describeExit, diagnoseExit, readExit } from '@breakfall/supervisor'
 import { toDiagnostic } from '@breakfall/supervisor/internal'
+import { cmd } from '../process/command-name.ts'
 
 export type ExitExplanation = {
   readonly report: FaultReport
@@ -68,7 +69,7 @@ const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly c
   [
     EXIT_CODES.transient,
     {
-      means: 'the turn is parked, or the problem is temporary; continue later with: breakfall run --continue',
+      means: `the turn is parked, or the problem is temporary; continue later with: ${cmd('run')} --continue`,
       category: 'process_failed',
     },
   ],
@@ -89,7 +90,7 @@ const OUR_EXITS: ReadonlyMap<number | null, { readonly means: string; readonly c
   ],
   [
     EXIT_CODES.unreachable,
-    { means: 'the daemon or the runner is unreachable; breakfall doctor says why', category: 'daemon_unreachable' },
+    { means: `the daemon or the runner is unreachable; ${cmd('doctor')} says why`, category: 'daemon_unreachable' },
   ],
   [EXIT_CODES.cancelled, { means: 'it was cancelled', category: 'cancelled' }],
 ])

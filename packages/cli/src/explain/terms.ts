@@ -5,6 +5,7 @@
 import type { Reason } from '@breakfall/faults'
 import type { StartReason } from '@breakfall/supervisor'
 import type { EXEC_CAUSES, RESUME_REASONS, SPAWN_FAILURES, TOOL_OUTCOMES, TURN_STATES } from '@breakfall/wire'
+import { cmd } from '../process/command-name.ts'
 
 type Member<T extends readonly string[]> = T[number]
 
@@ -28,8 +29,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   queued: 'the turn waits for the one before it in its session',
   running: 'a daemon is working on the turn',
   retrying: 'the last attempt failed; the next one follows after a wait',
-  parked:
-    'the turn is saved and waits for something: a time, the network, the runner, credentials or disk space. It continues automatically under "breakfall up", unless it waits for credentials or other set-up; at once with "breakfall resume ID", or in its folder with "breakfall run --continue"',
+  parked: `the turn is saved and waits for something: a time, the network, the runner, credentials or disk space. It continues automatically under "${cmd('up')}", unless it waits for credentials or other set-up; at once with "${cmd('resume')} ID", or in its folder with "${cmd('run')} --continue"`,
   finished: 'the turn is done, and its answer is complete',
   failed: 'it ended with an error; a command: it exited with a code other than 0',
   cancelled: 'it was cancelled',
@@ -66,7 +66,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
   argument_too_long: 'its arguments or its environment exceed the system limit',
   no_process: 'the machine or the box has reached its process limit; raise limits.pids, or end other processes',
   no_space: "the runner's disk is full; free some space",
-  sandbox_failed: 'the sandbox could not be set up; "breakfall doctor" says why',
+  sandbox_failed: `the sandbox could not be set up; "${cmd('doctor')}" says why`,
   resources: 'the system is out of processes, files or memory',
   other: 'no known cause',
 
@@ -95,7 +95,7 @@ export const TERMS: Readonly<Record<Term, string>> = {
     'the conversation is too long, and nothing is left to shorten: the prompts and the newest step stay whole',
   cuts_spent: 'the model wrote too much at once again, although Breakfall had asked for less; see outputTokensMax',
   steps_spent: 'the turn has used its steps; resume it or send another prompt to continue; see --steps-max',
-  approval_needed: 'a tool call waits for a yes or a no; "breakfall approve" gives it; see --approve',
+  approval_needed: `a tool call waits for a yes or a no; "${cmd('approve')}" gives it; see --approve`,
   parking_off: 'the turn would have been parked, but parking is off; see --park',
   parks_spent: 'the turn has been parked as often as it may',
   park_time_spent: 'the turn has been parked as long as it may; see --park-ms-max',

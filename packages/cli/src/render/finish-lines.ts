@@ -1,5 +1,6 @@
 /** How a finished answer ended, if not as an answer should. Pure. */
 import { isCutOff } from '@breakfall/wire'
+import { cmd } from '../process/command-name.ts'
 
 type Finish = { readonly finish?: string | undefined; readonly unproven?: boolean | undefined }
 
@@ -10,7 +11,7 @@ export function finishLines(turn: Finish, sessionId: string): readonly string[] 
   if (isCutOff(turn))
     return [
       'the answer is not complete: the model reached the most tokens that it may answer with',
-      `to have it go on: breakfall run --session ${sessionId} "go on"`,
+      `to have it go on: ${cmd('run')} --session ${sessionId} "go on"`,
     ]
   return [
     ...(finish === undefined ? [] : [`the model stopped: ${finish}`]),

@@ -6,7 +6,6 @@
  * I3  An error of stderr is ignored: there is nowhere left to report it.
  */
 import { styleText } from 'node:util'
-import { asTyped } from '../process/command-name.ts'
 import { printable, printableJson, withoutControls } from './printable.ts'
 
 export type Style = Parameters<typeof styleText>[0]
@@ -138,11 +137,6 @@ export class Output {
     if (close !== '') this.#stdout.write(close)
   }
 
-  /** A line of text of ours on stdout, which may name commands. */
-  hint(text: string): void {
-    this.line(asTyped(text))
-  }
-
   /** A message on stderr. */
   say(text: string): void {
     this.endStyle()
@@ -151,8 +145,7 @@ export class Output {
     if (isShared) this.#stderr.write('\n')
     this.#isBroken ||= isShared
     this.#isMidLine &&= !isShared
-    const typed = asTyped(text)
-    this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(typed) : printable(typed)) + '\n')
+    this.#stderr.write((this.styleErr('dim', 'x') === 'x' ? withoutControls(text) : printable(text)) + '\n')
   }
 
   get isTerminal(): boolean {

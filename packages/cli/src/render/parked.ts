@@ -1,6 +1,6 @@
 /** What a parked turn is waiting for, and how to continue it, as text. Pure. */
 import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
-import { asTyped } from '../process/command-name.ts'
+import { cmd } from '../process/command-name.ts'
 
 type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
 
@@ -19,39 +19,34 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 }
 
 /** A running daemon continues it automatically; otherwise the user has to. `serverFlags`: those that a new key needs to be used. */
-export const howItContinues = (sessionId: string, isLive: boolean, category: string, serverFlags = ''): string =>
-  asTyped(continuation(sessionId, isLive, category, serverFlags))
-
-function continuation(sessionId: string, isLive: boolean, category: string, serverFlags: string): string {
+export function howItContinues(sessionId: string, isLive: boolean, category: string, serverFlags = ''): string {
   if (category === 'model_auth_failed' && serverFlags !== '')
-    return `to continue it with the key of your terminal: breakfall run --session ${sessionId} ${serverFlags}`
+    return `to continue it with the key of your terminal: ${cmd('run')} --session ${sessionId} ${serverFlags}`
   if (category === 'quota_exceeded') return howToGrant(sessionId)
   if (category === 'approval_needed') return howToApprove(sessionId)
   if (!isLive) return howToContinue(sessionId, category)
   if (category === 'model_auth_failed') return howToBringKey(sessionId)
-  return `continues automatically; to retry now: breakfall resume ${sessionId}`
+  return `continues automatically; to retry now: ${cmd('resume')} ${sessionId}`
 }
 
 /** Only its steps park a turn with this category, and only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
-  `to give it as many steps again: breakfall run --session ${sessionId} (or breakfall resume ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
+  `to give it as many steps again: ${cmd('run')} --session ${sessionId} (or ${cmd('resume')} ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
 
 /** Without a daemon, the command continues the turn itself. */
 const howToApprove = (sessionId: string): string =>
-  `to allow it: breakfall approve ${sessionId}; to deny it: breakfall approve ${sessionId} --deny --reason TEXT`
+  `to allow it: ${cmd('approve')} ${sessionId}; to deny it: ${cmd('approve')} ${sessionId} --deny --reason TEXT`
 
 /** A key from this terminal comes first, whatever the turn's key was and wherever it came from. */
 const howToBringKey = (sessionId: string): string =>
-  `to continue it with the key of your terminal: breakfall resume ${sessionId}; a changed key in the daemon's configuration (breakfall login) continues it automatically`
+  `to continue it with the key of your terminal: ${cmd('resume')} ${sessionId}; a changed key in the daemon's configuration (${cmd('login')}) continues it automatically`
 
 /** Without a daemon. Without a category, the turn was interrupted. */
 export function howToContinue(sessionId: string, category?: string): string {
-  const here = `to continue it: breakfall run --continue (in its folder) or breakfall run --session ${sessionId}`
-  return asTyped(
-    category !== undefined && needsPerson(category)
-      ? `${here}; under breakfall up: breakfall resume ${sessionId}`
-      : `${here}; breakfall up continues it automatically`,
-  )
+  const here = `to continue it: ${cmd('run')} --continue (in its folder) or ${cmd('run')} --session ${sessionId}`
+  return category !== undefined && needsPerson(category)
+    ? `${here}; under ${cmd('up')}: ${cmd('resume')} ${sessionId}`
+    : `${here}; ${cmd('up')} continues it automatically`
 }
 
 /** `2026-11-15 22:40:36 UTC`. */

@@ -3,6 +3,7 @@ import type { SessionProcess } from '@breakfall/wire'
 import { printable } from './printable.ts'
 import { shellQuoted } from './shell-quoted.ts'
 import { tableOf } from './table.ts'
+import { cmd } from '../process/command-name.ts'
 
 const HEAD = ['NAME', 'STATE', 'PORTS', 'SESSION', 'FOLDER'] as const
 
@@ -28,7 +29,7 @@ export function leftRunning(process: RunningProcess): string {
 }
 
 export const stopCommand = ({ name, sessionId }: RunningProcess): string =>
-  `breakfall processes stop ${shellQuoted(printable(name))} --session ${sessionId}`
+  `${cmd('processes')} stop ${shellQuoted(printable(name))} --session ${sessionId}`
 
 // ---- details ----
 

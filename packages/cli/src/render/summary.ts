@@ -11,13 +11,13 @@ import { CUT_OFF, finishLines } from './finish-lines.ts'
 import { howItContinues, waitsFor } from './parked.ts'
 import { leftRunning } from './processes.ts'
 import type { Segment, Survived, TurnView } from './turn-view.ts'
-import { asTyped } from '../process/command-name.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** Not if level "process" itself is what the runner refused, or what cannot do what was asked. */
 export const isForLackOfSandbox = ({ category, errorRaw }: Pick<FaultReport, 'category' | 'errorRaw'>): boolean =>
   category === 'isolation_unavailable' && !/--allow-isolation process|enforced: level "process"/.test(errorRaw)
 
-export const WITHOUT_SANDBOX = asTyped('to run without a sandbox, at your own risk: breakfall run --isolation process')
+export const WITHOUT_SANDBOX = `to run without a sandbox, at your own risk: ${cmd('run')} --isolation process`
 
 export type SummaryOptions = {
   readonly isLasting: boolean
@@ -33,28 +33,30 @@ export function summary(
   { isLasting, processes = [], serverFlags }: SummaryOptions,
 ): readonly Segment[] {
   const out: Segment[] = [line('plain', ''), headline(result, view.steps)]
-  if (result.outcome === 'finished') for (const text of finishLines(result, session.id)) out.push(hint(`  ${text}`))
+  if (result.outcome === 'finished')
+    for (const text of finishLines(result, session.id)) out.push(line('plain', `  ${text}`))
   const used = usedLine(result)
   if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
   const files = changedText({ files: [...view.filesChanged], isUnknown: view.filesUnknown, tools: [...view.tools] })
   if (files !== '') out.push(line('dim', `  changed ${files}`))
-  for (const process of processes) out.push(hint(`  ${leftRunning(process)}`))
+  for (const process of processes) out.push(line('plain', `  ${leftRunning(process)}`))
   if (result.outcome === 'parked')
     out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '', serverFlags)}`))
   if (result.left === true)
-    out.push(hint(`  to follow it: breakfall tail ${session.id}; to cancel it: breakfall cancel ${session.id}`))
+    out.push(
+      line('plain', `  to follow it: ${cmd('tail')} ${session.id}; to cancel it: ${cmd('cancel')} ${session.id}`),
+    )
   if (result.fault !== null && isForLackOfSandbox(result.fault)) out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
-    out.push(hint(`  more: breakfall explain ${result.fault.category}, ${faultPage(result.fault.category)}`))
+    out.push(line('plain', `  more: ${cmd('explain')} ${result.fault.category}, ${faultPage(result.fault.category)}`))
   return out
 }
 
 // ---- details, in the order they are used above ----
 
 const line = (tone: Segment['tone'], text: string): Segment => ({ kind: 'line', tone, text })
-const hint = (text: string): Segment => line('plain', asTyped(text))
 
 function headline(result: RunResult, steps: number): Segment {
   // A turn that was adopted may end before an event has told its step.

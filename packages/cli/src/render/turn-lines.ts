@@ -7,8 +7,8 @@ import { changedText } from './changed-text.ts'
 import { counted } from './counted.ts'
 import { CUT_OFF, finishLines } from './finish-lines.ts'
 import { howToContinue, parkedLines } from './parked.ts'
-import { asTyped } from '../process/command-name.ts'
 import { shortened } from './table.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type TurnNotes = {
   /** Said below the headline. */
@@ -23,9 +23,9 @@ export function turnLines(turn: Turn, { note, survived }: TurnNotes = {}): reado
   if (isAbandoned(turn)) lines.push(`  but no daemon is working on it; ${howToContinue(sessionId)}`)
   if (note !== undefined) lines.push(`  ${note}`)
   lines.push(...turnFacts(turn, survived).map((line) => `  ${line}`))
-  if (turn.state === 'finished') lines.push(...finishLines(turn, sessionId).map((line) => `  ${asTyped(line)}`))
+  if (turn.state === 'finished') lines.push(...finishLines(turn, sessionId).map((line) => `  ${line}`))
   if (parked !== null) lines.push(...parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`))
-  if (fault !== null) lines.push(`  ${asTyped(fault.error)}`)
+  if (fault !== null) lines.push(`  ${fault.error}`)
   if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
   if (result !== null) lines.push(result.text)
   return lines
@@ -50,7 +50,7 @@ export function turnFacts(turn: Turn, survived: readonly string[] = []): readonl
         isEnded: turn.endedAt !== null,
       }),
     ],
-    ...longOutputs.map((execId) => ['cut', asTyped(`a long output; all of it: breakfall output ${execId}`)] as const),
+    ...longOutputs.map((execId) => ['cut', `a long output; all of it: ${cmd('output')} ${execId}`] as const),
   ]
   return facts.flatMap(([name, text]) => (text === '' ? [] : [`${name.padEnd(8)} ${text}`]))
 }

@@ -14,8 +14,8 @@ import { type Delta, HeldText } from './held-text.ts'
 import { printable } from './printable.ts'
 import { refusedLine } from './refused-names.ts'
 import { shortened } from './table.ts'
-import { asTyped } from '../process/command-name.ts'
 import { isCutMark } from '../sessions/journalled-output.ts'
+import { cmd } from '../process/command-name.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -115,7 +115,7 @@ export class TurnView {
         return [this.#line('dim', `⇣ ${compactedText(event)}`)]
       case 'parked':
         this.#parkedWith = event
-        return [this.#line('warn', `⏸ parked: ${asTyped(event.fault.error)}`)]
+        return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
       case 'resumed':
         return [this.#line('good', `▶ ${this.#resumed(event)}`)]
       case 'taken-over': {
@@ -139,7 +139,7 @@ export class TurnView {
         this.#ended(event)
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
-          this.#line('bad', `✗ ${asTyped(event.error)}`),
+          this.#line('bad', `✗ ${event.error}`),
           this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
         ]
     }
@@ -248,9 +248,7 @@ export class TurnView {
       left > 0
         ? [
             this.#outputLine(
-              asTyped(
-                `… ${atLeast}${counted(left, 'line')} omitted; all of it: breakfall output ${this.#execIds.get(callId) ?? 'EXEC'}`,
-              ),
+              `… ${atLeast}${counted(left, 'line')} omitted; all of it: ${cmd('output')} ${this.#execIds.get(callId) ?? 'EXEC'}`,
             ),
           ]
         : []

@@ -31,6 +31,7 @@ import { asMountRefusal } from './mounts.ts'
 import { ParkWait } from './park-wait.ts'
 import { exitCodeFor, type RunResult } from './result.ts'
 import { type GivenAnswer, type StartedTurn, startTurn } from './start-turn.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type FollowInput = {
   readonly client: Pick<
@@ -154,7 +155,7 @@ async function briefly<T>(asked: Promise<T>): Promise<T | undefined> {
 }
 
 const followingNotice = (sessionId: string): string =>
-  `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: breakfall cancel ${sessionId}`
+  `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: ${cmd('cancel')} ${sessionId}`
 
 /** Reads what a continued turn has been through, for the summary to name. */
 async function replay(

@@ -5,6 +5,7 @@ import type { Context } from '../context.ts'
 import type { GivenAnswer } from './start-turn.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { shellQuoted } from '../render/shell-quoted.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type RunOptions = ModelFlags & {
   readonly continue?: boolean
@@ -50,15 +51,15 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
   const setUp = isContinuing(context) ? setUpFlag(options) : undefined
   if (setUp !== undefined)
     refuse(`${setUp} sets up a new session, and this run continues one; omit it, or omit --continue and --session`)
-  if (prompt?.trim() === '') refuse('The prompt is empty; say what to do: breakfall run "PROMPT"')
+  if (prompt?.trim() === '') refuse(`The prompt is empty; say what to do: ${cmd('run')} "PROMPT"`)
   if (options.rehearsal === true && flag !== undefined)
     refuse(`${flag} and --rehearsal contradict each other: a rehearsal uses a scripted model`)
   if (options.rehearsal === true && isContinuing(context))
     refuse('A rehearsal is always a new session; omit --continue and --session')
   if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && flag !== undefined)
-    refuse(`${flag} needs a prompt: breakfall run ${flag} … "PROMPT"`)
+    refuse(`${flag} needs a prompt: ${cmd('run')} ${flag} … "PROMPT"`)
   if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))
-    refuse('--faults works only with --rehearsal; to inject faults into your own model, use "breakfall chaos"')
+    refuse(`--faults works only with --rehearsal; to inject faults into your own model, use "${cmd('chaos')}"`)
 }
 
 /** Flags of a session that begins: a session keeps the box and the system prompt that it began with. */

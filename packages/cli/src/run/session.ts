@@ -7,6 +7,7 @@ import { boxToCreate } from './box.ts'
 import type { BroughtModel } from './brought-model.ts'
 import { isContinuing, type RunContext, type RunOptions } from './options.ts'
 import { signedBox } from '../workspace/allowed.ts'
+import { cmd } from '../process/command-name.ts'
 
 export function sessionToCreate(
   context: RunContext,
@@ -55,7 +56,7 @@ async function lastSessionOf(viewer: SessionViewer, folder: string): Promise<Ses
   const [last] = (await viewer.sessionPage({ workspace: folder, limit: 1 })).sessions
   if (last === undefined)
     throw new Fault('not_found', {
-      error: `The folder ${folder} has no session to continue; start one: breakfall run "PROMPT"`,
+      error: `The folder ${folder} has no session to continue; start one: ${cmd('run')} "PROMPT"`,
     })
   return last
 }

@@ -4,6 +4,7 @@ import { Fault, isFault } from '@breakfall/faults'
 import type { ApprovalDecision, ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
 import { howToContinue, waitsFor } from '../render/parked.ts'
 import { lastTurnId } from '../sessions/lookup.ts'
+import { cmd } from '../process/command-name.ts'
 
 export type StartedTurn = {
   readonly turnId: string
@@ -44,7 +45,7 @@ export async function startTurn(input: StartInput, session: Session): Promise<St
     const ended = await endedJustNow(client, session)
     if (ended !== undefined) return { turnId: ended, after: 0, isTheirs: false }
     throw new Fault('invalid_request', {
-      error: `Session ${session.id} has no unfinished turn; give it a prompt: breakfall run --continue "PROMPT"`,
+      error: `Session ${session.id} has no unfinished turn; give it a prompt: ${cmd('run')} --continue "PROMPT"`,
     })
   }
   const turn = await client.turn(session.turnId)
@@ -68,7 +69,7 @@ async function busyFault(fault: Fault, client: Client, sessionId: string): Promi
   const { turnId } = await client.session(sessionId)
   if (turnId === null) return fault // it has ended meanwhile: a second attempt succeeds
   const turn = await client.turn(turnId)
-  const others = `to cancel it: breakfall cancel ${sessionId}; to start a separate session: breakfall run "PROMPT"`
+  const others = `to cancel it: ${cmd('cancel')} ${sessionId}; to start a separate session: ${cmd('run')} "PROMPT"`
   return fault.with({ error: `Turn ${turnId} of this session ${stateOf(turn)}; ${others}` })
 }
 
@@ -77,7 +78,7 @@ function stateOf(turn: Turn): string {
   if (parked !== null)
     return `is parked, waiting ${waitsFor(parked)}, so the session takes no new prompt; ${howToContinue(sessionId, parked.category)}`
   if (turn['live'] === false) return `is unfinished and no daemon is working on it; ${howToContinue(sessionId)}`
-  return `is ${state}, so the session takes no new prompt yet; to follow it: breakfall run --session ${sessionId}, or breakfall tail ${id}`
+  return `is ${state}, so the session takes no new prompt yet; to follow it: ${cmd('run')} --session ${sessionId}, or ${cmd('tail')} ${id}`
 }
 
 /** A daemon that was just started may finish the turn before this run asks for it. */

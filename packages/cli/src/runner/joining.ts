@@ -10,6 +10,7 @@ import { runnerEnrolledSchema } from '@breakfall/wire'
 import { parseTokens, readFleetKey } from '@breakfall/wire/node'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { allowedFolders } from '../workspace/allowed.ts'
+import { cmd } from '../process/command-name.ts'
 
 type JoiningOptions = {
   readonly stateDir: string
@@ -90,6 +91,5 @@ const ENROLL_MS = 30_000
 
 const usedUp = (): Fault =>
   new Fault('unauthorized', {
-    error:
-      'The daemon does not accept this code: it has expired, another runner has used it, or it belongs to another fleet. Make a new one with "breakfall fleet enroll".',
+    error: `The daemon does not accept this code: it has expired, another runner has used it, or it belongs to another fleet. Make a new one with "${cmd('fleet enroll')}".`,
   })

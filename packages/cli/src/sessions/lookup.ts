@@ -1,6 +1,7 @@
 /** Finds the turn of a session, and recognises abandoned turns. */
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session } from '@breakfall/wire'
+import { cmd } from '../process/command-name.ts'
 
 /** The current turn, else the last one. */
 export const lastTurnId = ({ turnId, turn }: Session): string | undefined => turnId ?? turn?.id
@@ -18,4 +19,4 @@ export function ifNotFound(error: unknown): undefined {
 }
 
 export const noSuchId = (id: string): Fault =>
-  new Fault('not_found', { error: `No session or turn has the id ${id}. To see those there are: breakfall sessions` })
+  new Fault('not_found', { error: `No session or turn has the id ${id}. To see those there are: ${cmd('sessions')}` })
