@@ -9,8 +9,10 @@ import type { Head } from './anchor.ts'
 import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteFaults } from './sqlite-faults.ts'
+import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
 import { SqliteKeys } from './sqlite-keys.ts'
 import { SqliteOwners } from './sqlite-owners.ts'
+import type { Operations } from './sqlite-protocol.ts'
 import { SqliteRemoval } from './sqlite-removal.ts'
 import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import { SqliteTurns, type TurnPage } from './sqlite-turns.ts'
@@ -29,10 +31,11 @@ import type {
   StoreProblem,
   StoreUsage,
   TurnRow,
+  Wait,
   WorkQuery,
 } from './store.ts'
 
-export class SqliteJournal {
+export class SqliteJournal implements Operations {
   readonly #db: DatabaseSync
   readonly #sql: Statements
   readonly #events: SqliteEvents
@@ -149,6 +152,14 @@ export class SqliteJournal {
     return this.owners.isRaised(id, epoch, above) ? this.getSession(id) : undefined
   }
 
+  wake(waitFor: string, limit?: number): number {
+    return this.owners.wake(waitFor, limit)
+  }
+
+  waits(): readonly Wait[] {
+    return this.owners.waits()
+  }
+
   heads(ids: readonly string[]): readonly SessionHead[] {
     return ids.flatMap((id) => {
       const row = this.getSession(id)
@@ -227,6 +238,14 @@ export class SqliteJournal {
 
   getKey(scope: string, key: string): KeyRow | undefined {
     return this.#keys.get(scope, key)
+  }
+
+  faultGroups(selection: FaultSelection): readonly FaultGroup[] {
+    return this.faults.groups(selection)
+  }
+
+  faultOccurrences(selection: OccurrenceSelection): readonly FaultOccurrence[] {
+    return this.faults.occurrences(selection)
   }
 
   quarantine(sessionId: string, report: FaultReport): void {

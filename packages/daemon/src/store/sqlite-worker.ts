@@ -1,7 +1,7 @@
 /** The thread that owns the database. Takes the requests that have arrived, commits their writes together, then reads. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Anchor } from './anchor.ts'
 import { Reserve } from './reserve.ts'
 import { GroupCommit, type Write } from './sqlite-commit.ts'
@@ -9,17 +9,18 @@ import { storeFault } from './store-fault.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { lockFolder, openDatabase } from './sqlite-open.ts'
 import {
-  isWrite,
+  ACCESS,
+  type Call,
   type Opened,
-  type Packed,
-  packReplies,
+  type Operation,
+  type Operations,
   type Reply,
-  type Request,
-  unpack,
+  type Requests,
+  type Results,
   type WorkerStart,
 } from './sqlite-protocol.ts'
 
-const REQUESTS_PER_COMMIT_MAX = 2_000
+const CALLS_PER_COMMIT_MAX = 2_000
 const PAGES_KEPT = 256 // free pages that the next sessions use: a megabyte
 const PAGES_AT_ONCE = 512 // given back to the disk in one commit
 
@@ -67,26 +68,34 @@ function open(): Open {
 function serve({ journal, group, close }: Open): void {
   removeRemains(journal, group)
   removeLeftKeys(journal, group)
-  port.on('message', (first: Packed) => {
-    const requests = withWaiting(port, unpack(first))
-    const closing = requests.find((request) => request.op === 'close')
-    const writes = requests.filter((request) => isWrite(request))
-    const replies: Reply[] = [...group.commit(writes.map((request) => writeOf(journal, request)))]
-    for (const request of requests) {
-      if (!isWrite(request) && request.op !== 'close') replies.push(readReply(journal, request))
+  port.on('message', (first: Requests) => {
+    const { calls, isLast } = gathered(first)
+    const writes = calls.filter(({ op }) => ACCESS[op] === 'writes')
+    const reads = calls.filter(({ op }) => ACCESS[op] === 'reads')
+    const written = group.commit(writes.map((call) => writeOf(journal, call)))
+    port.postMessage([...written, ...reads.map((call) => readReply(journal, call))])
+    if (isLast) {
+      isClosed = true
+      close()
+      port.close()
+      return
     }
-    port.postMessage(packReplies(replies))
-    const deleted = requests.filter(({ op }) => op === 'deleteSession').length
+    const deleted = writes.filter(({ op }) => op === 'deleteSession').length
     if (deleted > 0) removeRemains(journal, group)
     deletions += deleted
     if (deletions >= DELETIONS_PER_SWEEP) removeLeftKeys(journal, group)
-    if (closing !== undefined) {
-      isClosed = true
-      close()
-      port.postMessage(packReplies([{ id: closing.id, value: undefined }]))
-      port.close()
-    }
   })
+}
+
+/** With those that arrived in the meantime: they join the same commit. */
+function gathered(first: Requests): { readonly calls: readonly Call[]; readonly isLast: boolean } {
+  const calls: Call[] = []
+  for (let next: Requests | undefined = first; next !== undefined; next = receiveMessageOnPort(port)?.message) {
+    if (next === 'close') return { calls, isLast: true }
+    calls.push(...next)
+    if (calls.length >= CALLS_PER_COMMIT_MAX) break
+  }
+  return { calls, isLast: false }
 }
 
 /** If the disk is too full for it, it is done later. */
@@ -126,74 +135,17 @@ function shrink(journal: SqliteJournal, group: GroupCommit): void {
   })
 }
 
-/** Requests that arrived in the meantime join the same commit. */
-function withWaiting(from: MessagePort, requests: Request[]): Request[] {
-  while (requests.length < REQUESTS_PER_COMMIT_MAX) {
-    const next: { readonly message: Packed } | undefined = receiveMessageOnPort(from)
-    if (next === undefined) break
-    unpack(next.message, requests)
-  }
-  return requests
+function writeOf(journal: Operations, call: Call): Write {
+  const essential = call.op === 'append' ? call.args[0].essential === true : call.op !== 'createSession'
+  return { id: call.id, essential, run: () => run(journal, call) }
 }
 
-function writeOf(journal: SqliteJournal, request: Request): Write {
-  const essential = request.op === 'append' ? request.args[0].essential === true : request.op !== 'createSession'
-  return { id: request.id, essential, run: () => call(journal, request) }
-}
-
-function readReply(journal: SqliteJournal, request: Request): Reply {
+function readReply(journal: Operations, call: Call): Reply {
   try {
-    return { id: request.id, value: call(journal, request) }
+    return { id: call.id, value: run(journal, call) }
   } catch (error) {
-    return { id: request.id, fault: storeFault(error).report }
+    return { id: call.id, fault: storeFault(error).report }
   }
 }
 
-function call(journal: SqliteJournal, request: Request): unknown {
-  switch (request.op) {
-    case 'createSession':
-      return journal.createSession(...request.args)
-    case 'getSession':
-      return journal.getSession(...request.args)
-    case 'listSessions':
-      return journal.listSessions(...request.args)
-    case 'sessionsOfBox':
-      return journal.sessionsOfBox(...request.args)
-    case 'endedSessions':
-      return journal.endedSessions(...request.args)
-    case 'usage':
-      return journal.usage(...request.args)
-    case 'deleteSession':
-      return journal.deleteSession(...request.args)
-    case 'claim':
-      return journal.claim(...request.args)
-    case 'claimWork':
-      return journal.claimWork(...request.args)
-    case 'raiseEpoch':
-      return journal.raiseEpoch(...request.args)
-    case 'wake':
-      return journal.owners.wake(...request.args)
-    case 'waits':
-      return journal.owners.waits()
-    case 'heads':
-      return journal.heads(...request.args)
-    case 'append':
-      return journal.append(...request.args)
-    case 'read':
-      return journal.read(...request.args)
-    case 'getTurn':
-      return journal.getTurn(...request.args)
-    case 'listTurns':
-      return journal.listTurns(...request.args)
-    case 'getKey':
-      return journal.getKey(...request.args)
-    case 'faultGroups':
-      return journal.faults.groups(...request.args)
-    case 'faultOccurrences':
-      return journal.faults.occurrences(...request.args)
-    case 'quarantine':
-      return journal.quarantine(...request.args)
-    case 'close':
-      return undefined // handled by `serve`, after everything else
-  }
-}
+const run = <Op extends Operation>(journal: Operations, { op, args }: Call<Op>): Results[Op] => journal[op](...args)

@@ -135,7 +135,7 @@ const TABLES = {
   f: FAULTS,
 } as const
 
-const FROM = unnested(TABLES)
+const from = unnested(TABLES)
 
 /**
  * One text for all appends: the server plans it once. A row that another transaction holds must not stop everyone: after two seconds
@@ -143,8 +143,8 @@ const FROM = unnested(TABLES)
  */
 export const APPEND = `
 WITH t AS (SELECT set_config('lock_timeout', '2s', true)),
-a AS (SELECT a.* FROM t, ${FROM.a}),
-o AS (SELECT * FROM ${FROM.o}),
+a AS (SELECT a.* FROM t, ${from('a')}),
+o AS (SELECT * FROM ${from('o')}),
 k AS (SELECT id FROM commands WHERE id = ANY (ARRAY(SELECT id FROM o)) AND outcome IS NULL FOR UPDATE),
 h AS (
   UPDATE heads h SET
@@ -169,11 +169,11 @@ h AS (
 ),
 e AS (
   INSERT INTO events (session_id, seq, epoch, type, turn_id, body, hash)
-  SELECT e.session_id, e.seq, h.epoch, e.type, e.turn_id, e.body, e.hash FROM ${FROM.e} JOIN h USING (session_id)
+  SELECT e.session_id, e.seq, h.epoch, e.type, e.turn_id, e.body, e.hash FROM ${from('e')} JOIN h USING (session_id)
 ),
 v AS (
   INSERT INTO turns (turn_id, session_id, view, cancel)
-  SELECT v.turn_id, v.session_id, v.view, v.cancel FROM ${FROM.v} JOIN h USING (session_id)
+  SELECT v.turn_id, v.session_id, v.view, v.cancel FROM ${from('v')} JOIN h USING (session_id)
   ON CONFLICT (turn_id) DO UPDATE SET view = excluded.view, cancel = excluded.cancel
 ),
 s AS (
@@ -189,23 +189,23 @@ s AS (
     unknown_outcomes = CASE WHEN d.summary THEN d.unknown_outcomes ELSE s.unknown_outcomes END,
     prompt = CASE WHEN d.summary THEN d.prompt ELSE s.prompt END,
     turn = CASE WHEN d.summary THEN d.turn ELSE s.turn END
-  FROM ${FROM.d} JOIN h ON h.session_id = d.id
+  FROM ${from('d')} JOIN h ON h.session_id = d.id
   WHERE s.id = d.id
 ),
 y AS (
   INSERT INTO keys (scope, key, request_hash, receipt)
-  SELECT y.scope, y.key, y.request_hash, y.receipt FROM ${FROM.y} JOIN h USING (session_id)
+  SELECT y.scope, y.key, y.request_hash, y.receipt FROM ${from('y')} JOIN h USING (session_id)
 ),
 c AS (
   UPDATE commands c SET outcome = o.outcome, key = CASE WHEN o.refused THEN NULL ELSE c.key END
   FROM o JOIN h USING (session_id) WHERE c.id = o.id
 ),
 g AS (
-  UPDATE faults f SET became = g.became FROM ${FROM.g} JOIN h USING (session_id)
+  UPDATE faults f SET became = g.became FROM ${from('g')} JOIN h USING (session_id)
   WHERE f.turn_id = g.turn_id AND f.became IN ('open', 'parked')
 ),
 f AS (
-  INSERT INTO faults (${namesOf(FAULTS)}) SELECT ${namesOf(FAULTS)} FROM ${FROM.f} JOIN h USING (session_id)
+  INSERT INTO faults (${namesOf(FAULTS)}) SELECT ${namesOf(FAULTS)} FROM ${from('f')} JOIN h USING (session_id)
 )
 SELECT coalesce(string_agg(session_id::text, ','), '') AS written FROM h`
 

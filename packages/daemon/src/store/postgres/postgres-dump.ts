@@ -198,4 +198,4 @@ const TURNS =
 const KEYS = `
 INSERT INTO keys (scope, key, request_hash, receipt) SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])`
 
-const FAULT_ROWS = `INSERT INTO faults (${namesOf(FAULTS)}) SELECT * FROM ${unnested({ f: FAULTS }).f}`
+const FAULT_ROWS = `INSERT INTO faults (${namesOf(FAULTS)}) SELECT * FROM ${unnested({ f: FAULTS })('f')}`

@@ -16,17 +16,15 @@ export const table = <Source, C extends Columns>(
 
 export const namesOf = ({ columns }: Table<never>): string => Object.keys(columns).join(', ')
 
-/** Each as it stands in FROM, under its name. The first array is the statement's first value. */
-export function unnested<Name extends string>(
-  tables: Readonly<Record<Name, Table<never>>>,
-): Readonly<Record<Name, string>>
-export function unnested(tables: Readonly<Record<string, Table<never>>>): Readonly<Record<string, string>> {
+/** Each table as it stands in FROM, by its name. The first array is the statement's first value. */
+export function unnested<Name extends string>(tables: Readonly<Record<Name, Table<never>>>): (name: Name) => string {
+  const all = new Map<string, string>()
   let last = 0
-  const inFrom = (name: string, of: Table<never>): string => {
+  for (const [name, of] of Object.entries<Table<never>>(tables)) {
     const arrays = Object.values(of.columns).map((type) => `$${(last += 1)}::${type}[]`)
-    return `unnest(${arrays.join(', ')}) AS ${name}(${namesOf(of)})`
+    all.set(name, `unnest(${arrays.join(', ')}) AS ${name}(${namesOf(of)})`)
   }
-  return Object.fromEntries(Object.entries(tables).map(([name, of]) => [name, inFrom(name, of)]))
+  return (name) => all.get(name) ?? ''
 }
 
 export const arraysOf = <Source>(
