@@ -216,6 +216,11 @@ export const REGRESSIONS: readonly Regression[] = [
     cut([...words, chunk({}, 'stop'), DONE], 2),
     whole([chunk({ role: 'assistant', x: 0 }), ...words.slice(1), chunk({}, 'stop'), DONE]),
   ]),
+  chat('the role that another attempt gave comes once', [
+    cut([...words.slice(1), chunk({}, 'stop'), DONE], 1),
+    cut([chunk({ role: 'assistant', content: 'I will look' }), chunk({ content: '.' }), chunk({}, 'stop'), DONE], 1),
+    whole([chunk({ role: 'assistant', x: 0 }), ...words.slice(1), chunk({}, 'stop'), DONE]),
+  ]),
   chat(
     'the text of one choice never counts as that of another',
     [

@@ -91,10 +91,13 @@ export const taking =
     if (share.take(bytes)) return
     throw new Fault('quota_exceeded', {
       facts: { limit: 'the memory for all requests together' },
-      message: { advice: 'Retry when other requests have ended, or raise limits.memoryBytesMax.' },
+      message: { advice: 'Retry when other requests have ended. A gateway can be given more: limits.memoryBytesMax.' },
       errorRaw: `no room for ${bytes} more bytes`,
     })
   }
+
+/** Of the model client: all answers that this process asks for itself, such as those of a daemon's sessions. */
+export const clientMemory = new MemoryBudget(192 * 1024 * 1024)
 
 /** For callers without a budget, such as one program's own `resilientFetch`. */
 export const unboundedShare = (): MemoryShare => new MemoryBudget(Number.POSITIVE_INFINITY).open()

@@ -8,6 +8,12 @@ import type { JsonObject } from '../src/json.ts'
 import type { RelayApiName } from '../src/names.ts'
 import { PROFILES } from '../src/profiles.ts'
 import { judge, type JudgeOptions } from '../src/proof.ts'
+import { done, frame, text } from '../../../test/kit/openai-frames.ts'
+import { cut, head, json as inOnePiece, lastChunk, type Play, stream } from '../../../test/kit/plays.ts'
+import { callItem, responseFrames, wholeResponse } from '../../../test/kit/responses-frames.ts'
+import { framesIn } from '../../../test/kit/sse.ts'
+import { HOLDS } from '../src/index.ts'
+import { relayed, type RelayedOptions } from './relayed.ts'
 
 const decoderOf = (api: RelayApiName): AnswerDecoder =>
   DIALECTS[api].decoder({ text: () => undefined, tool: () => undefined }, partCounter(), {
@@ -117,6 +123,42 @@ test('a server that hides its token limit releases no call without arguments onc
   }
 })
 
+/** An answer that says that it is complete, of a server that hides its token limit, and that counted 7 tokens. */
+const HIDDEN: readonly (readonly [string, RelayedOptions, string, (args: string) => Play])[] = [
+  [
+    'a stream of Responses',
+    { api: 'openai-responses', profile: 'llama-cpp' },
+    'max_output_tokens',
+    (args) => stream(...responseFrames([callItem('now', args)])),
+  ],
+  [
+    'a response in one piece',
+    { api: 'openai-responses', profile: 'ollama', body: { stream: false } },
+    'max_output_tokens',
+    (args) => inOnePiece(200, wholeResponse([callItem('now', args)])),
+  ],
+  [
+    'a chat stream',
+    { api: 'openai-chat', profile: 'ollama' },
+    'max_tokens',
+    (args) => [
+      head(),
+      ...[...chat('tool_calls', chatCall('now', args)), { choices: [], usage: { completion_tokens: 7 } }].map(frame),
+      done,
+      lastChunk,
+    ],
+  ],
+]
+
+for (const [what, options, limit, answer] of HIDDEN) {
+  test(`a client gets no call without arguments from a server that hides its token limit: ${what}`, async () => {
+    const play = (tokens: number) =>
+      relayed([answer(''), answer('{"a":1}')], { ...options, body: { ...options.body, [limit]: tokens } })
+    assert.deepEqual([(await play(7)).requests.length, (await play(8)).requests.length], [2, 1])
+    assert.match((await play(7)).body, /\{\\"a\\":1\}/)
+  })
+}
+
 const WRITTEN: readonly (readonly [RelayApiName, readonly JsonObject[]])[] = [
   ['openai-chat', chat('length', chatCall('now', ''), chatCall('read', '{"a":1}', 1))],
   ['anthropic-messages', message('max_tokens', ...toolUse(0, 'now', ''), ...toolUse(1, 'read', '{"a":1}'))],
@@ -202,6 +244,27 @@ for (const [what, calls, expected] of IDLESS) {
     assert.deepEqual(callsIn(calls), expected)
   })
 }
+
+for (const hold of HOLDS) {
+  test(`hold ${hold}: calls without ids reach a client as it would get them without the relay, also after a heal`, async () => {
+    for (const [what, calls, expected] of IDLESS) {
+      if (typeof expected === 'string') continue
+      const said = [text('I will '), text('look.')]
+      const rest = [...chat('tool_calls', ...calls).map(frame), done]
+      const plain = await relayed([stream(...said, ...rest)], { hold })
+      assert.equal(plain.body, [...said, ...rest].join(''), what)
+      const healed = await relayed([cut(...said.slice(0, 1)), stream(...said, ...rest)], { hold })
+      const choicesIn = (body: string): unknown[] => framesIn(body).frames.map(({ json }) => json?.choices)
+      assert.deepEqual(choicesIn(healed.body), choicesIn(plain.body), what)
+    }
+  })
+}
+
+test('calls of an answer in one piece are streamed as calls of their own, whatever index the server gave them', async () => {
+  const tool_calls = [idless('now', '{"a":1}'), idless('now', '{"a":2}')]
+  const whole = { choices: [{ index: 0, message: { role: 'assistant', tool_calls }, finish_reason: 'tool_calls' }] }
+  assert.deepEqual((await relayed([inOnePiece(200, whole)])).calls, ['{"a":1}', '{"a":2}'])
+})
 
 /** How many elements the array methods that search looked at. */
 function searched(work: () => void): number {

@@ -6,10 +6,12 @@ import type { AttemptRecord, CallTrace, ProgressEvent, Usage } from '../answer.t
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptRequest, ReadState } from './attempt.ts'
 import { type BackgroundReader, BackgroundResponse } from './background.ts'
+import { FrameRoom } from './frame-room.ts'
 import { withReplay } from './replay.ts'
 import { startAttempt } from './start-attempt.ts'
 import { monotonicMs } from '../clock.ts'
 import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
+import { clientMemory } from '../memory-budget.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
@@ -67,6 +69,9 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   /** The attempt continues kept text. */
   readonly resumed: boolean
   readonly onBytes: (() => void) | undefined
+  /** Of an answer that comes in one piece, and of the large frame that the decoder has. */
+  readonly memory = clientMemory.open()
+  readonly #room = new FrameRoom(this.memory)
   readonly #options: AnswerAttemptOptions
   readonly #decoder: AnswerDecoder
   readonly #gate: PrefixGate
@@ -121,6 +126,7 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
 
   frame(frame: SseFrame): ReadState {
     try {
+      this.#room.make(frame)
       this.#decoder.frame(frame)
     } catch (thrown) {
       this.#isRefused = true
@@ -137,7 +143,7 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
   }
 
   whole(body: Buffer, contentType: string): void {
-    this.#decoder.whole(wholeJson(body, contentType))
+    this.#decoder.whole(wholeJson(body, contentType, this.memory))
     this.flush()
   }
 
@@ -258,7 +264,7 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
 
   async #run(): Promise<AttemptResult> {
     const { attempt, events } = this.#options
-    const verdict = await this.#verdict()
+    const verdict = await this.#verdict().finally(() => this.memory.close())
     this.#usage = attemptUsage(this.#end, this.#answer)
     if (phaseOf(this.#end) === 'stream') events.push({ type: 'usage', attempt, usage: this.#usage })
     if (!verdict.complete)
@@ -296,7 +302,14 @@ export class AnswerAttempt implements BackgroundReader<Verdict>, PartHandler {
 
   async #readOn(broken: Verdict, headers: AttemptRequest['headers']): Promise<Verdict> {
     const { policy, signal, now, target } = this.#options
-    const background = new BackgroundResponse({ baseUrl: target.request.baseUrl, headers, policy, signal, now })
+    const background = new BackgroundResponse({
+      baseUrl: target.request.baseUrl,
+      headers,
+      policy,
+      signal,
+      now,
+      memory: this.memory,
+    })
     const { result, times } = await background.readOn(broken, this)
     this.#reattached += times
     return result

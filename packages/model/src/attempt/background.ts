@@ -9,7 +9,9 @@
 import { type Policy, sleep } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import type { StreamPosition } from '../dialects/read-answer.ts'
+import { wholeJson } from '../dialects/whole-answer.ts'
 import { isObject, type JsonObject, objectOr, parsedOr, stringOr } from '../json.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 import { joinUrl } from '../target.ts'
 import type { Attempt, AttemptEnd, AttemptReader, AttemptRequest } from './attempt.ts'
 import { startAttempt } from './start-attempt.ts'
@@ -20,6 +22,8 @@ export type BackgroundOptions = {
   readonly policy: Policy
   readonly signal: AbortSignal
   readonly now: () => number
+  /** For the document that is read instead of events. */
+  readonly memory: MemoryShare
 }
 
 /** The attempt that reads on. `Result` is what it makes of an answer's end. */
@@ -85,19 +89,25 @@ export class BackgroundResponse {
     this.#isCancelled = true
     const request: AttemptRequest = { ...this.#get(`${id}/cancel`), method: 'POST', body: '' }
     // Not awaited: a provider that does not answer ends the generation on its own.
-    void startAttempt(request, new WholeReader(), this.#options.policy, AbortSignal.timeout(CANCEL_MS)).end
+    void startAttempt(
+      request,
+      new WholeReader(this.#options.memory),
+      this.#options.policy,
+      AbortSignal.timeout(CANCEL_MS),
+    ).end
   }
 
   async #final(id: string): Promise<Rest> {
-    const { policy, signal, now } = this.#options
+    const { policy, signal, now, memory } = this.#options
     const until = now() + policy.progressMs
     for (
       let delayMs = policy.backoffMs;
       now() < until && !signal.aborted;
       delayMs = Math.min(delayMs * 2, POLL_MS_MAX)
     ) {
-      const reader = new WholeReader()
+      const reader = new WholeReader(memory)
       const end = await startAttempt(this.#get(id), reader, policy, signal).end
+      reader.memory.close()
       if (end.refusal !== undefined && end.refusal.status < 500 && end.refusal.status !== 429) return 'gone'
       const { status } = reader.json
       if (isObject(reader.json) && typeof status === 'string' && status !== 'queued' && status !== 'in_progress')
@@ -123,14 +133,19 @@ function isTooOld(body: Buffer): boolean {
 
 class WholeReader implements AttemptReader {
   readonly prefersWhole = true
+  readonly memory: MemoryShare
   json: JsonObject = {}
   progress = 0
+
+  constructor(memory: MemoryShare) {
+    this.memory = memory.part()
+  }
 
   frame(): 'ended' {
     return 'ended'
   }
 
-  whole(body: Buffer): void {
-    this.json = objectOr(parsedOr(body.toString('utf8')))
+  whole(body: Buffer, contentType: string): void {
+    this.json = wholeJson(body, contentType, this.memory)
   }
 }

@@ -34,12 +34,13 @@ export class OpenAiShape implements ClientShape {
     this.#identity ??= { id, model, created }
     const choices = objectsIn(json['choices'])
     const [first] = choices
+    const hadRole = this.#hasRole
+    this.#hasRole ||= isSaid(objectOr(first?.['delta'])['role'])
     if (!this.#healing) {
-      this.#hasRole ||= isSaid(objectOr(first?.['delta'])['role'])
       this.#note(first?.['delta'])
       return frame
     }
-    const same = { ...json, ...this.#identity, ...(this.#hasRole ? { choices: choices.map(withoutRole) } : {}) }
+    const same = { ...json, ...this.#identity, ...(hadRole ? { choices: choices.map(withoutRole) } : {}) }
     const out = plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh, this.#extras)) })
     this.#note(first?.['delta'])
     return out

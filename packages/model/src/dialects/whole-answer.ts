@@ -26,7 +26,8 @@ export function chatFrames({ id, created, model, choices, usage }: JsonObject): 
   const base = { id, object: 'chat.completion.chunk', created, model }
   const deltas = objectsIn(choices).map(({ index = 0, message, finish_reason }) => {
     const { tool_calls: calls, ...rest } = objectOr(message)
-    const tool_calls = Array.isArray(calls) ? objectsIn(calls).map((call, at) => ({ index: at, ...call })) : calls
+    // Its place in the list: some servers give each call the index 0.
+    const tool_calls = Array.isArray(calls) ? objectsIn(calls).map((call, index) => ({ ...call, index })) : calls
     const delta = tool_calls === undefined ? rest : { ...rest, tool_calls }
     return { ...base, choices: [{ index, delta, finish_reason: finish_reason ?? 'stop' }] }
   })

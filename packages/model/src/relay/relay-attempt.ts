@@ -6,6 +6,7 @@ import type { AttemptRecord } from '../answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, ReadState, Refusal } from '../attempt/attempt.ts'
 import { type BackgroundReader, BackgroundResponse } from '../attempt/background.ts'
+import { FrameRoom } from '../attempt/frame-room.ts'
 import { withReplay } from '../attempt/replay.ts'
 import { startAttempt } from '../attempt/start-attempt.ts'
 import type { ClientStream } from './client-stream.ts'
@@ -23,15 +24,14 @@ import {
   type TextPart,
 } from '../dialects/read-answer.ts'
 import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
-import { afterServerTool, judge, type RequiredParameters } from '../proof.ts'
+import { afterServerTool, judge, type RequiredParameters, type Verdict } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
-import { type MemoryShare, taking } from '../memory-budget.ts'
+import type { MemoryShare } from '../memory-budget.ts'
 import { objectOr } from '../json.ts'
-import { parsedBytes } from '../json-fields.ts'
 
 export type RelayAttemptOptions = {
   readonly trace: AttemptTrace
@@ -39,6 +39,7 @@ export type RelayAttemptOptions = {
   readonly target: RelayTarget
   readonly client: ClientStream
   readonly required: RequiredParameters
+  readonly maxTokens: number | undefined
   /** The text to continue; empty to ask for the whole answer. */
   readonly prefill: string
   readonly gate: PrefixGate
@@ -47,9 +48,18 @@ export type RelayAttemptOptions = {
   readonly options: ResolvedRelayOptions
 }
 
+/** What a frame says, as the decoder hands it on. */
+type FrameSaid = {
+  kind: FrameKind
+  texts: readonly Segment[]
+  /** Of an attempt that heals: the new part of each text. */
+  readonly fresh: string[]
+  /** One of them is not all of its text. */
+  isPartial: boolean
+}
+
 const NO_TEXTS: readonly Segment[] = []
-/** A frame up to this size is parsed without asking for room: nearly all are much smaller. */
-const UNCOUNTED_CHARS = 64 * 1024
+const nothingSaid = (): FrameSaid => ({ kind: 'lifecycle', texts: NO_TEXTS, fresh: [], isPartial: false })
 
 export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHandler {
   /** The answer did not start with what the client holds. */
@@ -71,22 +81,18 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   #isUnfit = false
   /** The answer is complete, but what was held back of it does not fit what the client holds. */
   #misfit: Fault | undefined
-  #kind: FrameKind = 'lifecycle'
-  #texts: readonly Segment[] = NO_TEXTS
-  /** The new part of each text in the frame, and whether any of them is not all of it. */
-  #fresh: string[] = []
-  #isPartial = false
+  #said = nothingSaid()
   /** The client holds a part of the answer from an earlier attempt. */
   readonly #isHealing: boolean
 
   /** Of an answer that comes in one piece, and of the large frame that the decoder has. */
   readonly memory: MemoryShare
-  /** What that frame takes, parsed. */
-  #parsed = 0
+  readonly #room: FrameRoom
 
   constructor(options: RelayAttemptOptions) {
     this.#with = options
     this.memory = options.options.memory.part()
+    this.#room = new FrameRoom(this.memory)
     this.#startedAt = new Date(options.options.now()).toISOString()
     this.#isHealing = options.client.contentSent
     this.#dialect = DIALECTS[options.request.api]
@@ -137,7 +143,14 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const { request, target, options } = this.#with
     const { policy, signal, now } = options
     const headers = upstreamHeaders(request.headers, target)
-    const background = new BackgroundResponse({ baseUrl: target.baseUrl, headers, policy, signal, now })
+    const background = new BackgroundResponse({
+      baseUrl: target.baseUrl,
+      headers,
+      policy,
+      signal,
+      now,
+      memory: this.memory,
+    })
     const { result, times } = await background.readOn<Fault | undefined>(broken, this)
     this.#reattached += times
     return result
@@ -197,20 +210,14 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   frame(frame: SseFrame): ReadState {
-    if (this.#parsed > 0 || frame.data.length > UNCOUNTED_CHARS) this.#makeRoom(frame)
-    this.#begin()
-    try {
-      this.#decoder.frame(frame)
-    } catch (thrown) {
-      if (isFault(thrown) && this.#decoder.json !== undefined && !this.diverged) this.errorFrame = frame
-      throw thrown
-    }
+    this.#room.make(frame)
+    const said = this.#read(frame)
     if (this.#answer.choices > 1) {
       if (this.#isHealing) throw this.#divergence()
       this.#with.client.severalChoices()
     }
     try {
-      this.#pass(frame)
+      this.#pass(frame, said)
     } catch (thrown) {
       this.#isUnfit = true
       throw thrown
@@ -223,10 +230,11 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   frames(read: SseRead, from: number): number {
     const { ended, finish } = this.#answer
     if (this.#isHealing || !this.#with.gate.isOpen || ended || finish !== null) return from
-    this.#begin()
+    const said = (this.#said = nothingSaid())
     const run = this.#decoder.run?.(read.text, from)
     if (run === undefined) return from
-    this.#pass({ event: nameAt(read.text, from), data: '', source: { read, from, to: run.to, events: run.events } })
+    const source = { read, from, to: run.to, events: run.events }
+    this.#pass({ event: nameAt(read.text, from), data: '', source }, said)
     return run.to
   }
 
@@ -269,61 +277,62 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     const fresh = this.#with.gate.push(kind, text)
     if (fresh === undefined) throw this.#divergence()
     if (this.#isHealing) {
-      this.#fresh.push(fresh)
+      this.#said.fresh.push(fresh)
       this.#with.client.shape.replayed?.(text)
     }
-    this.#isPartial ||= fresh !== text
+    this.#said.isPartial ||= fresh !== text
     if (fresh !== '') this.#add(kind, fresh)
   }
 
   tool(): void {
     this.#mustBeOpen()
-    this.#kind = 'tool'
+    this.#said.kind = 'tool'
   }
 
   // ---- details ----
 
-  /** The decoder keeps what it parsed last, so its room is free again when the next frame comes. */
-  #makeRoom({ data }: SseFrame): void {
-    this.memory.give(this.#parsed)
-    this.#parsed = 0
-    const bytes = data.length > UNCOUNTED_CHARS ? parsedBytes(data) : 0
-    taking(this.memory)(bytes)
-    this.#parsed = bytes
-  }
-
-  #begin(): void {
-    this.#kind = 'lifecycle'
-    this.#texts = NO_TEXTS
-    if (this.#isHealing) this.#fresh = []
-    this.#isPartial = false
+  #read(frame: SseFrame): FrameSaid {
+    const said = (this.#said = nothingSaid())
+    try {
+      this.#decoder.frame(frame)
+    } catch (thrown) {
+      if (isFault(thrown) && this.#decoder.json !== undefined && !this.diverged) this.errorFrame = frame
+      throw thrown
+    }
+    return said
   }
 
   #add(kind: SegmentKind, text: string): void {
-    if (this.#kind === 'lifecycle') this.#kind = 'content'
+    const said = this.#said
+    if (said.kind === 'lifecycle') said.kind = 'content'
     // A frame may be held back with its texts, so each frame needs its own list.
-    this.#texts = this.#texts === NO_TEXTS ? [{ kind, text }] : [...this.#texts, { kind, text }]
+    said.texts = said.texts === NO_TEXTS ? [{ kind, text }] : [...said.texts, { kind, text }]
   }
 
-  #pass(frame: SseFrame): void {
+  #pass(frame: SseFrame, said: FrameSaid): void {
     const { client, gate } = this.#with
-    const { json } = this.#decoder
+    const { json, frameKind } = this.#decoder
     const { ended, finish } = this.#answer
     const isTail = finish !== null || ended || this.#decoder.isTail === true
-    const told = this.#decoder.frameKind
-    if (isTail || told === 'tool') this.#mustBeOpen()
-    if (told !== undefined) this.#kind = told
-    if (told === 'item' || told === 'item-end') return this.#passItem(told, frame)
-    const saysNothingNew = this.#isPartial && this.#texts.length === 0 && !isTail
+    let kind = frameKind ?? said.kind
+    if (isTail || kind === 'tool') this.#mustBeOpen()
+    if (kind === 'item' || kind === 'item-end') return this.#passItem(kind, frame)
+    const saysNothingNew = said.isPartial && said.texts.length === 0 && !isTail
     // Each attempt starts with a frame that has only the role.
-    const comesAgain = this.#isHealing && this.#kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
+    const comesAgain = this.#isHealing && kind === 'lifecycle' && !isTail && this.#dialect.isOpening(json)
     if ((!gate.isOpen || saysNothingNew || comesAgain) && client.shape.skip(json)) return
-    if (!gate.isOpen) this.#kind = 'opening' // it waits until the beginning of the text is certain
-    const isProvable = this.#dialect.proof === 'finish_reason' ? isTail : ended // never for `body_end`: see `#judgeEnd`
+    if (!gate.isOpen) kind = 'opening' // it waits until the beginning of the text is certain
+    const isProvable = ended || (isTail && this.#isProvableByReason)
     if (isProvable && !this.#isWhole) this.#prove()
-    if (this.#kind === 'lifecycle' && this.#dialect.isBlockStart(json)) this.#kind = 'opening'
-    const fresh = this.#isPartial ? this.#fresh : undefined
-    client.take(isTail && !this.#isWhole ? 'tail' : this.#kind, frame, json, fresh, this.#texts)
+    if (kind === 'lifecycle' && this.#dialect.isBlockStart(json)) kind = 'opening'
+    const fresh = said.isPartial ? said.fresh : undefined
+    client.take(isTail && !this.#isWhole ? 'tail' : kind, frame, json, fresh, said.texts)
+  }
+
+  /** Not where the last word may be the count of tokens, which comes after the reason. */
+  get #isProvableByReason(): boolean {
+    const { target, maxTokens } = this.#with
+    return this.#dialect.proof === 'finish_reason' && (maxTokens === undefined || profileOf(target).lengthIsVisible)
   }
 
   /** A separate item. It waits until the beginning of the text is certain. */
@@ -334,8 +343,8 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
 
   /** The answer says that it is over. It goes out if it is complete, else it fails before any of its end goes out. */
   #prove(): void {
-    const { client, required, target, emptyBefore } = this.#with
-    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { emptyBefore })
+    const { client } = this.#with
+    const verdict = this.#verdict()
     // A filtered answer is final, and the client gets it as its API reports it.
     if (!verdict.complete && verdict.fault.category !== 'model_content_filtered') throw verdict.fault
     this.#isWhole = true
@@ -344,7 +353,7 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
   }
 
   #judgeEnd(end: AttemptEnd): Fault | undefined {
-    const { options, required, target, emptyBefore } = this.#with
+    const { options, target, client } = this.#with
     if (end.refusal !== undefined) {
       this.refusal = end.refusal
       return refusalFault(end.refusal, options.signal, options.now(), target.baseUrl)
@@ -354,10 +363,15 @@ export class RelayAttempt implements BackgroundReader<Fault | undefined>, PartHa
     if (this.#dialect.proof === 'body_end' && this.#answer.ended) return faultOf(() => this.#proveAtEnd())
     const { ended, finish } = this.#answer
     if (this.#isWhole && (ended || finish !== null)) return this.#misfit // unless another choice began after it
-    const verdict = judge(this.#answer, this.#dialect, profileOf(target), required, { broken: end.fault, emptyBefore })
+    const verdict = this.#verdict(end.fault)
     if (!verdict.complete) return afterServerTool(verdict.fault, this.#answer)
     if (!this.#with.gate.isOpen) return this.#divergence()
-    return undefined // with a lenient profile, the end of the stream is enough
+    return faultOf(() => client.release()) // with a lenient profile, the end of the stream is enough
+  }
+
+  #verdict(broken?: Fault): Verdict {
+    const { target, required, emptyBefore, maxTokens } = this.#with
+    return judge(this.#answer, this.#dialect, profileOf(target), required, { broken, emptyBefore, maxTokens })
   }
 
   #proveAtEnd(): void {

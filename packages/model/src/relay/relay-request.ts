@@ -174,6 +174,14 @@ export function choicesAsked({ n, generationConfig, generation_config }: Request
   return asked > 1 ? asked : 1
 }
 
+/** The most that the client wants to be answered, in tokens. */
+export function outputLimit(json: RequestFields): number | undefined {
+  const { maxOutputTokens, max_output_tokens } = objectOr(json.generationConfig ?? json.generation_config)
+  const inBody = json.max_output_tokens ?? json.max_completion_tokens ?? json.max_tokens
+  const limit = inBody ?? maxOutputTokens ?? max_output_tokens
+  return typeof limit === 'number' ? limit : undefined
+}
+
 /** The client offers the model something to run. */
 export const offersTools = (json: Readonly<Record<string, unknown>>): boolean =>
   objectsIn(json['tools']).length > 0 || objectsIn(json['functions']).length > 0

@@ -18,7 +18,7 @@ import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { Question } from '../machine/state.ts'
 import { RelayAttempt } from './relay-attempt.ts'
 import { asBreak, errorAnswer, errorFrames, inBandRefusal, isFinal } from './relay-error.ts'
-import { profileOf, requiredIn } from './relay-request.ts'
+import { outputLimit, profileOf, requiredIn } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type { RelayOutcome, RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 
@@ -83,6 +83,7 @@ class StreamRelay {
       target,
       client: this.#client,
       required: requiredIn(this.#request.json),
+      maxTokens: outputLimit(this.#request.json),
       prefill: question.how === 'continue' ? prefillOf(question.text) : '',
       gate: this.#gateFor(question, target),
       emptyBefore: this.#run.emptyBefore,

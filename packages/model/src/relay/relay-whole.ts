@@ -12,7 +12,7 @@ import { type AnswerDecoder, partCounter } from '../dialects/read-answer.ts'
 import { judge } from '../proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import { errorAnswer, inBandRefusal } from './relay-error.ts'
-import { clientHeaders, modelOf, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
+import { clientHeaders, modelOf, outputLimit, profileOf, requiredIn, upstreamRequest } from './relay-request.ts'
 import { RelayRun } from './relay-run.ts'
 import type {
   RelayOutcome,
@@ -100,8 +100,8 @@ class WholeAttempt {
     if (end.fault !== undefined) return end.fault
     const { answer } = this.reader.decoder
     const { api, json } = this.#request
-    const emptyBefore = this.#emptyBefore
-    const verdict = judge(answer, DIALECTS[api], profileOf(this.#target), requiredIn(json), { emptyBefore })
+    const judged = { emptyBefore: this.#emptyBefore, maxTokens: outputLimit(json) }
+    const verdict = judge(answer, DIALECTS[api], profileOf(this.#target), requiredIn(json), judged)
     return verdict.complete || verdict.fault.category === 'model_content_filtered' ? undefined : verdict.fault
   }
 
