@@ -133,7 +133,7 @@ describe('resilientFetch is a fetch', { ...LIMIT, concurrency: true }, () => {
     ]
     for (const play of odd) {
       const name = upstream.plays(play, play, play)
-      const response = await healing(chat(), { method: 'POST', body: body(name), signal: AbortSignal.timeout(3_000) })
+      const response = await healing(chat(), { method: 'POST', body: body(name), signal: AbortSignal.timeout(30_000) })
       await response.text()
       assert.ok(response.status >= 200 && response.status < 600)
     }
