@@ -85,17 +85,14 @@ test('a fault report, a problem document and a turn-error are returned unchanged
   }
 })
 
-test("a provider's sentence without the JSON around it", () => {
+test("a provider's sentence without the JSON around it: what the classifier of answers knows, and nothing more", () => {
+  const wrongKey = 'Incorrect API key provided: sk-…abcd. You can find your API key at https://platform.openai.com.'
   for (const [text, category] of [
-    [
-      'Incorrect API key provided: sk-…abcd. You can find your API key at https://platform.openai.com.',
-      'model_auth_failed',
-    ],
-    ['openai.AuthenticationError: invalid x-api-key', 'model_auth_failed'],
     ['You exceeded your current quota, please check your plan and billing details.', 'model_quota_exhausted'],
-    ['Rate limit reached for gpt-5 in organization org-1 on tokens per min', 'model_rate_limited'],
-    ['The model `gpt-9` does not exist or you do not have access to it.', 'model_not_found'],
-    ['our docs say: Incorrect API key provided means that the key is wrong', 'other'],
+    ['APIError: 400 Your credit balance is too low to access the Anthropic API.', 'model_quota_exhausted'],
+    [`401 ${wrongKey}`, 'model_auth_failed'],
+    [wrongKey, 'other'],
+    ['our docs say: You exceeded your current quota', 'other'],
   ] as const)
     assert.equal(explain(text).report.category, category, text)
 })
@@ -257,15 +254,15 @@ test('a missing file is reported as missing, not explained as an unknown error',
     await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /There is no file/)
 })
 
-test('an unknown text has no culprit, and a number that is neither code nor status says so', () => {
+test('an unknown text has no culprit', () => {
   const plain: Output['style'] = (_style, text) => text
   assert.deepEqual(linesOf(explain('the frobnicator is sad'), plain), [
     'nothing in this text matches a known failure; the report has the raw text',
     '',
     'raw        the frobnicator is sad',
   ])
-  assert.match(explain('999').report.error, /^999 is neither an exit code \(0 to 255\) nor an HTTP error status/)
-  assert.equal(explain('429').by, 'an HTTP status')
+  assert.equal(explain('999').by, 'nothing known')
+  assert.equal(explain('429').by, 'an error')
 })
 
 test('a short out-of-memory line of a GPU is recognised, a sentence about one is not', () => {

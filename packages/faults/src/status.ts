@@ -147,7 +147,7 @@ const LOADING_TEXT = /^loading model|^model \S+ is (?:currently |still )?loading
 function modelCategory(status: number, body: unknown): FaultCategory {
   const named = providerCodeCategory(body)
   const byStatus = modelStatus(status)
-  if (named === undefined) return contextOverflowText(body) ? 'model_context_overflow' : byStatus
+  if (named === undefined) return categoryOfText(body) ?? byStatus
   // A server that answers 5xx has failed, regardless of its error object; a 4xx is as specific as its code.
   if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byStatus
   // A genuine 4xx is never retried: some servers call every error `api_error`.
@@ -169,29 +169,47 @@ function modelStatus(status: number): FaultCategory {
   return 'model_server_error' // 1xx instead of an answer
 }
 
-/** Overflows that only the text shows. Each row: a pattern, and the message it was seen in. */
-export const OVERFLOW_TEXTS: readonly { readonly pattern: RegExp; readonly seen: string }[] = [
+/** What only the text shows. Each row: a pattern, what it means, and the message it was seen in. */
+export const MESSAGE_TEXTS: readonly {
+  readonly pattern: RegExp
+  readonly category: FaultCategory
+  readonly seen: string
+}[] = [
   {
     pattern: /^This model's maximum context length is \d+ tokens/,
+    category: 'model_context_overflow',
     seen: "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
   }, // OpenAI, vLLM
   {
     pattern: /^prompt is too long: \d+ tokens > \d+ maximum/,
+    category: 'model_context_overflow',
     seen: 'prompt is too long: 213462 tokens > 200000 maximum',
   }, // Anthropic
   {
     pattern: /^the request exceeds the available context size/,
+    category: 'model_context_overflow',
     seen: 'the request exceeds the available context size, try increasing it',
   }, // llama.cpp
   {
     pattern: /^input length and `max_tokens` exceed context limit/,
+    category: 'model_context_overflow',
     seen: 'input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000',
   }, // Anthropic
+  {
+    pattern: /^Your credit balance is too low to access/,
+    category: 'model_quota_exhausted',
+    seen: 'Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.',
+  }, // Anthropic: 400 invalid_request_error
+  {
+    pattern: /^You exceeded your current quota, please check your plan and billing details/,
+    category: 'model_quota_exhausted',
+    seen: 'You exceeded your current quota, please check your plan and billing details.',
+  }, // OpenAI, through proxies that drop its code
 ]
 
-function contextOverflowText(body: unknown): boolean {
+function categoryOfText(body: unknown): FaultCategory | undefined {
   const message = typeof body === 'string' ? body.trimStart() : bodyMessage(body) // some proxies send only the text
-  return message !== undefined && OVERFLOW_TEXTS.some(({ pattern }) => pattern.test(message))
+  return message === undefined ? undefined : MESSAGE_TEXTS.find(({ pattern }) => pattern.test(message))?.category
 }
 
 function runnerCategory(status: number): FaultCategory {

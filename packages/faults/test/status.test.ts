@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { type Boundary, classify, type FaultCategory, isFaultCategory } from '@breakfall/faults'
 import { bodyMessage } from '@breakfall/faults/internal'
-import { OVERFLOW_TEXTS, PROVIDER_CODES, providerCodeCategory } from '../src/status.ts'
+import { MESSAGE_TEXTS, PROVIDER_CODES, providerCodeCategory } from '../src/status.ts'
 
 const classified = (boundary: Boundary, status: number, body?: unknown): FaultCategory =>
   classify(undefined, { boundary, response: { status, body } }).category
@@ -138,11 +138,11 @@ test('every provider code leads to a category in the table', () => {
   assert.equal(providerCodeCategory('text'), undefined)
 })
 
-for (const { pattern, seen } of OVERFLOW_TEXTS) {
-  test(`the overflow pattern matches what was seen: ${seen}`, () => {
+for (const { pattern, category, seen } of MESSAGE_TEXTS) {
+  test(`a message without a typed code is known by its text: ${seen}`, () => {
     assert.match(seen, pattern)
-    assert.equal(classified('model', 400, { error: { message: seen } }), 'model_context_overflow')
-    assert.equal(classified('model', 400, `${seen}\n`), 'model_context_overflow', 'the sentence alone, from a proxy')
+    assert.equal(classified('model', 400, { error: { message: seen, type: 'invalid_request_error' } }), category)
+    assert.equal(classified('model', 400, `${seen}\n`), category, 'the sentence alone, from a proxy')
     assert.equal(classified('model', 400, `<p>${seen}</p>`), 'model_bad_request')
     assert.equal(classified('model', 400, { error: { message: `you said "${seen}"` } }), 'model_bad_request')
   })

@@ -25,13 +25,11 @@ export type Explanation = {
     | 'a fault report'
     | "a category's name"
     | 'one of our terms'
-    | "a provider's error"
     | 'known signatures'
     | 'an exit status'
     | 'one of our exit codes'
     | 'a turn without a fault'
-    | 'an error code'
-    | 'an HTTP status'
+    | 'an error'
     | 'nothing known'
 }
 
@@ -42,12 +40,9 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
     fromCategory(trimmed) ??
     fromTerm(trimmed) ??
     fromBareNumber(trimmed) ??
-    fromJson(trimmed, boundary) ??
+    fromReport(trimmed) ??
     fromSignatures(trimmed, diagnostics) ??
-    withHints(
-      fromErrorCode(trimmed, boundary) ?? fromHttpStatus(trimmed, boundary) ?? fromExit(trimmed),
-      diagnostics,
-    ) ??
+    withHints(fromError(trimmed, boundary) ?? fromExit(trimmed), diagnostics) ??
     fromHints(trimmed, diagnostics) ?? { report: nothingKnown(trimmed, boundary), by: 'nothing known' }
   )
 }
@@ -81,62 +76,29 @@ function fromTerm(text: string): Explanation | undefined {
 }
 
 /** Exit codes end at 255, so 429 alone is an HTTP status. */
-function fromBareNumber(text: string): Explanation | undefined {
-  const code = Number(text)
-  if (/^\d{3,5}$/.test(text) && (code < 400 || code > 599) && code > 255)
-    return { report: notACode(text), by: 'nothing known' }
-  if (!/^\d{1,3}$/.test(text) || code > 255) return undefined
-  return explainExitCode(text, code)
+const fromBareNumber = (text: string): Explanation | undefined =>
+  /^\d{1,3}$/.test(text) && Number(text) <= 255 ? explainExitCode(text, Number(text)) : undefined
+
+function fromReport(text: string): Explanation | undefined {
+  const report = [text, ...linesOf(text)].map(jsonIn).find(isFaultReport)
+  return report && { report: faultFrom(report).report, by: 'a fault report' }
 }
 
-const notACode = (text: string): FaultReport =>
-  new Fault('other', {
-    error: `${text} is neither an exit code (0 to 255) nor an HTTP error status (400 to 599)`,
-    errorRaw: text,
-  }).report
+/** The last one first: it says how it ended. */
+const linesOf = (text: string): readonly string[] => text.split('\n').slice(-LINES_MAX).reverse()
 
-function fromJson(text: string, boundary: Boundary): Explanation | undefined {
-  for (const value of jsonValues(text)) {
-    if (isFaultReport(value)) return { report: faultFrom(value).report, by: 'a fault report' }
-    if (typeof value !== 'object' || value === null || !('error' in value)) continue
-    const evidence: ResponseEvidence = { status: statusIn(value) ?? 400, body: value }
-    const fault = classify(undefined, { boundary, response: evidence, now: 0 })
-    if (statusIn(value) !== undefined || fault.category !== 'model_bad_request')
-      return { report: fault.report, by: "a provider's error" }
+const LINES_MAX = 2_000
+
+/** The object at the end of a text: `data: {…}`, or the body in the message of an SDK's error. */
+function jsonIn(text: string): unknown {
+  const from = text.indexOf('{')
+  if (from === -1 || !text.trimEnd().endsWith('}')) return undefined
+  try {
+    const value: unknown = JSON.parse(text.slice(from))
+    return value
+  } catch {
+    return undefined // only looks like JSON
   }
-  return undefined
-}
-
-/** The whole text, or each line that is JSON, also after `data:`. Last line first, because it says how it ended. */
-function jsonValues(text: string): readonly unknown[] {
-  const candidates = [
-    text,
-    ...text
-      .split('\n')
-      .map((line) => line.replace(/^\s*(?:data:\s*|\w*Error:\s*(?:\d{3}\s+)?)?/, '')) // SSE, or the message of an SDK's error
-      .reverse()
-      .slice(0, 2000),
-  ]
-  return candidates.flatMap((candidate) => {
-    if (!/^[{[]/.test(candidate)) return []
-    try {
-      const value: unknown = JSON.parse(candidate)
-      return [value]
-    } catch {
-      return [] // only looks like JSON
-    }
-  })
-}
-
-function statusIn(value: object): number | undefined {
-  const error: unknown = 'error' in value ? value.error : undefined
-  const inner = typeof error === 'object' && error !== null ? error : {}
-  const candidates: readonly unknown[] = [
-    'status' in value ? value.status : undefined,
-    'code' in inner ? inner.code : undefined,
-    'status' in inner ? inner.status : undefined,
-  ]
-  return candidates.find((entry): entry is number => typeof entry === 'number' && entry >= 400 && entry < 600)
 }
 
 type Diagnostics = FaultReport['diagnostics']
@@ -187,89 +149,43 @@ function matchingLine({ id, evidence }: FaultReport['diagnostics'][number]): str
   return evidence.find((line) => diagnose(line).some((found) => found.id === id)) ?? evidence[0]
 }
 
-function fromErrorCode(text: string, boundary: Boundary): Explanation | undefined {
-  for (const [code] of text.matchAll(
-    /\b(?:E[A-Z]{3,}(?:_[A-Z]+)?|UND_ERR_[A-Z_]+|HPE_[A-Z_]+|ERR_[A-Z_0-9]+|CERT_[A-Z_]+|[A-Z_]*SELF_SIGNED_CERT[A-Z_]*|UNABLE_TO_[A-Z_]+)\b/g,
-  )) {
-    const fault = classify(Object.assign(new Error(lineWith(text, code)), { code }), { boundary })
-    if (fault.category !== 'other') return { report: fault.report, by: 'an error code' }
-  }
-  for (const line of text.split('\n').slice(0, 2000)) {
-    const fault = classify(line.trim(), { boundary })
-    if (fault.category !== 'other') return { report: fault.report, by: 'an error code' }
-  }
-  return boundary === 'model' ? fromProviderSentence(text) : undefined
-}
-
-/** A provider's error sentence without the JSON around it. */
-function fromProviderSentence(text: string): Explanation | undefined {
-  for (const line of text.split('\n').slice(0, 2000)) {
-    const body = line.trim().replace(SDK_PREFIX, '')
-    const fault = classify(undefined, { boundary: 'model', now: 0, response: { status: 400, body } })
-    if (fault.category === 'model_context_overflow') return { report: fault.report, by: "a provider's error" }
-    const [, category] = PROVIDER_SENTENCES.find(([sentence]) => sentence.test(body)) ?? []
-    if (category !== undefined)
-      return { report: new Fault(category, { errorRaw: body }).report, by: "a provider's error" }
+/** What `classify` makes of the last line that it knows, as an error or as a response of the boundary. */
+function fromError(text: string, boundary: Boundary): Explanation | undefined {
+  for (const piece of jsonIn(text) === undefined ? linesOf(text) : [text]) {
+    const line = piece.trim()
+    const [code] = ERROR_CODE.exec(line) ?? []
+    const thrown = classify(code === undefined ? line : Object.assign(new Error(line), { code }), { boundary })
+    const fault = thrown.category === 'other' ? responseIn(line, boundary) : thrown
+    if (fault !== undefined) return { report: fault.report, by: 'an error' }
   }
   return undefined
 }
 
-/** Error sentences of OpenAI and Anthropic, verbatim, for logs that keep only the sentence. */
-const PROVIDER_SENTENCES: readonly (readonly [RegExp, FaultCategory])[] = [
-  [/^Incorrect API key provided\b/, 'model_auth_failed'],
-  [/^You didn't provide an API key\b/, 'model_auth_failed'],
-  [/^invalid x-api-key$/, 'model_auth_failed'],
-  [/^You exceeded your current quota\b/, 'model_quota_exhausted'],
-  [/^Your credit balance is too low\b/, 'model_quota_exhausted'],
-  [/^Rate limit reached for \S+/, 'model_rate_limited'],
-  [/^The model `[^`]+` does not exist\b/, 'model_not_found'],
-]
+const ERROR_CODE =
+  /\b(?:E[A-Z]{3,}(?:_[A-Z]+)?|UND_ERR_[A-Z_]+|HPE_[A-Z_]+|ERR_[A-Z_0-9]+|CERT_[A-Z_]+|[A-Z_]*SELF_SIGNED_CERT[A-Z_]*|UNABLE_TO_[A-Z_]+)\b/
 
-/** What SDKs and proxies put before a provider's sentence: error names, then the status. */
-const SDK_PREFIX = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/
-
-/** `HTTP 400 {"error":…}` as we print it; `400 …` and `Error code: 400 - {'error': …}` as SDKs do. */
-function fromHttpStatus(text: string, boundary: Boundary): Explanation | undefined {
-  // At the start of a line a status needs more context: "429 files changed" is not one.
-  const found =
-    /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+|\bError code: )([45]\d\d)\b/.exec(text) ??
-    /^(?:\w*Error: )?([45]\d\d)(?=$|:| status code| [A-Z{])/m.exec(text)
-  if (found === null) return undefined
-  const line = lineWith(text, found[0])
-  const response: ResponseEvidence = { status: Number(found[1]), body: bodyIn(line) ?? line }
-  return { report: classify(undefined, { boundary, now: 0, response }).report, by: 'an HTTP status' }
+/** Of a model server, also a body without its status: then it has to say more than that the request is wrong. */
+function responseIn(line: string, boundary: Boundary): Fault | undefined {
+  const status = STATUS.exec(line)
+    ?.slice(1)
+    .find((digits) => digits !== undefined)
+  if (status === undefined && boundary !== 'model') return undefined
+  const response: ResponseEvidence = { status: Number(status ?? 400), body: bodyIn(line) }
+  const fault = classify(undefined, { boundary, now: 0, response })
+  return status === undefined && fault.category === 'model_bad_request' ? undefined : fault
 }
 
-/** The body after the status in a line: JSON, or a Python dictionary as Python SDKs print it. */
+/** At the start of a line a status needs more context: "429 files changed" is not one. */
+const STATUS =
+  /(?:\bHTTP\/[\d.]+ |\bHTTP |\bstatus(?: code)?[:= ]+|\bError code: )([45]\d\d)\b|^(?:\w*Error: )?([45]\d\d)(?=$|:| status code| [A-Z{])/
+
+/** JSON; or the typed code in another notation, as Python's SDKs print it; or the sentence without what SDKs put before it. */
 function bodyIn(line: string): unknown {
-  const [text] = /\{.*\}/.exec(line) ?? []
-  if (text === undefined) return undefined
-  const python = text.replace(
-    /'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*"|\b(None|True|False)\b/g,
-    (whole, single: string | undefined, literal: string | undefined) =>
-      single !== undefined
-        ? JSON.stringify(single.replace(/\\(.)/g, '$1'))
-        : (PYTHON_LITERALS.get(literal ?? '') ?? whole),
-  )
-  for (const candidate of [text, python]) {
-    try {
-      const value: unknown = JSON.parse(candidate)
-      return value
-    } catch {
-      // not in this notation: the caller uses the whole line
-    }
-  }
-  return undefined
+  const json = jsonIn(line)
+  if (typeof json === 'object') return json
+  const [, code] = /'code': '(\w+)'/.exec(line) ?? []
+  return code === undefined ? line.replace(SDK_PREFIX, '') : { error: { code, message: line } }
 }
 
-const PYTHON_LITERALS: ReadonlyMap<string, string> = new Map([
-  ['None', 'null'],
-  ['True', 'true'],
-  ['False', 'false'],
-])
-
-const lineWith = (text: string, part: string): string =>
-  text
-    .split('\n')
-    .find((line) => line.includes(part))
-    ?.trim() ?? part
+/** Error names, then the status. */
+const SDK_PREFIX = /^(?:[\w.]*(?:Error|Exception): )*(?:(?:Error code: |HTTP )?[45]\d\d(?:: | - | ))?/
