@@ -48,7 +48,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
   'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
-  'packages/daemon/src/engine/asking.ts': 'polls for an outcome that a hint may not report',
+  'packages/daemon/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
   'packages/daemon/src/engine/ownership.ts': 'waits for a lease',
   'packages/daemon/src/engine/poll.ts': 'asks the shared store now and then, whatever the last answer was',
   'packages/daemon/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',

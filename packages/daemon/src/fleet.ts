@@ -4,7 +4,6 @@
  */
 import { within } from '@breakfall/supervisor/internal'
 import type { Logger } from 'pino'
-import { Inboxes } from './engine/inboxes.ts'
 import type { Engine } from './engine/engine.ts'
 import type { Ports } from './engine/ports.ts'
 import type { Sessions } from './engine/sessions.ts'
@@ -22,31 +21,29 @@ type FleetParts = {
 
 export class Fleet {
   readonly #parts: FleetParts
-  readonly #inboxes: Inboxes
   readonly #claims: WorkClaims
   readonly #unlisten: () => void
 
   constructor(parts: FleetParts) {
     const { ports, engine, sessions } = parts
-    const { loader } = sessions
+    const { commands, loader } = sessions
     this.#parts = parts
-    this.#inboxes = new Inboxes(ports, loader, (session, command) => sessions.actions.carryOut(session, command))
     this.#claims = new WorkClaims({
       ports,
       engine,
       loader,
-      first: (session) => (session.row.asked > session.row.seen ? this.#inboxes.empty(session) : Promise.resolve()),
-      remove: (row) => sessions.actions.remove(row),
+      first: (session) => (session.row.asked > session.row.seen ? commands.empty(session) : Promise.resolve()),
+      remove: (row) => commands.remove(row),
       placesMax: PLACES_MAX,
     })
     this.#unlisten = ports.store.lease.on((change) => this.#changed(change))
   }
 
   async start(url: string, configHash: string): Promise<void> {
-    const { ports } = this.#parts
+    const { ports, sessions } = this.#parts
     if (!ports.store.isShared) return
     await ports.store.lease.announce({ url, configHash, places: PLACES_MAX })
-    this.#inboxes.start()
+    sessions.commands.start()
     this.#claims.start()
   }
 
@@ -65,10 +62,10 @@ export class Fleet {
 
   /** Everything is handed over: others may continue it now. */
   async close(): Promise<void> {
-    const { store } = this.#parts.ports
+    const { ports, sessions } = this.#parts
     this.#unlisten()
-    await within(Promise.all([this.#inboxes.close(), this.#claims.close()]), LEAVE_MS)
-    store.hints.send({ kind: 'work' })
+    await within(Promise.all([sessions.commands.close(), this.#claims.close()]), LEAVE_MS)
+    ports.store.hints.send({ kind: 'work' })
   }
 
   #changed(change: LeaseChange): void {

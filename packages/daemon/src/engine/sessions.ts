@@ -1,8 +1,6 @@
 /**
- * All sessions, and everything that a client can do with them. The HTTP and the WebSocket API call only this.
- *
- * I1  A prompt is accepted once per key: the key is stored in the same commit as the turn.
- * I2  An accepted request is durable before it is answered.
+ * All sessions, and everything that a client can do with them. The HTTP and the WebSocket API call only this. What changes a session
+ * goes through `session-commands.ts`.
  */
 import { Fault, isFault } from '@breakfall/faults'
 import {
@@ -27,7 +25,6 @@ import { invalidRequest } from '@breakfall/wire/internal'
 import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { within } from '@breakfall/supervisor/internal'
-import type { CommandKind } from '../store/sharing.ts'
 import {
   CREATED,
   type CancelRequest,
@@ -43,21 +40,16 @@ import { checkBox } from './box.ts'
 import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
 import type { BoxRemovals } from './box-removals.ts'
-import { boxesOf } from './boxes-of.ts'
-import { Asking } from './asking.ts'
-import type { LiveSession } from './live-session.ts'
-import { OwnerActions, promptHash } from './owner-actions.ts'
+import { notParked, SessionCommands } from './session-commands.ts'
 import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
 import { toolsIn } from './tool-names.ts'
-import { hashOf, receiptOf, unfinished } from './answers.ts'
+import { hashOf, unfinished } from './answers.ts'
 import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
 import { newId } from '@breakfall/wire/node'
 
-const ASK_MS = 10_000 // how long the owner of a session may take to accept a prompt, or to delete it
-const RESUME_MS = 2_000
 const TURNS_PAGE_MAX = 50
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -76,29 +68,21 @@ export class Sessions {
   readonly #store: Store
   readonly #engine: Engine
   readonly #loader: SessionLoader
-  readonly #boxRemovals: BoxRemovals
   readonly #boxReleases: BoxReleases
   readonly #pruning: Pruning
   readonly #onCreate: (id: string) => void
-  readonly #asking: Asking
-  readonly #actions: OwnerActions
+  /** Also what other daemons ask for: the fleet starts and ends that. */
+  readonly commands: SessionCommands
 
   constructor(parts: SessionsParts) {
     this.#ports = parts.ports
     this.#store = parts.ports.store
     this.#engine = parts.engine
     this.#loader = parts.loader
-    this.#boxRemovals = parts.boxRemovals
     this.#boxReleases = parts.boxReleases
     this.#pruning = parts.pruning
     this.#onCreate = parts.onCreate
-    this.#asking = new Asking(parts.ports.store)
-    this.#actions = new OwnerActions({ ...parts, turn: (turnId) => this.turn(turnId) })
-  }
-
-  /** What this daemon does with the sessions that it owns. */
-  get actions(): OwnerActions {
-    return this.#actions
+    this.commands = new SessionCommands({ ...parts, turn: (turnId) => this.turn(turnId) })
   }
 
   get loader(): SessionLoader {
@@ -157,13 +141,7 @@ export class Sessions {
   /** Changes the title at once, and the model and its provider for the next turn. */
   async change(id: string, patch: SessionPatch): Promise<Session> {
     this.#refuseWhileClosing()
-    const done = await this.#use(id, (session) => this.#actions.change(session, patch))
-    if (done === undefined) notFound('session', id)
-    if (done === 'owned') {
-      // A key stays in the memory of the daemon that was given it: it must not pass through the store.
-      if (patch.provider?.apiKey !== undefined) throw new Fault('session_busy', { facts: { name: id } })
-      await this.#ask(id, 'change', { patch: { ...patch, ...this.#cleanTitle(id, patch) } }, ASK_MS)
-    }
+    await this.#order(id, { kind: 'change', patch: { ...patch, ...this.#cleanTitle(id, patch) } })
     return this.get(id)
   }
 
@@ -226,15 +204,7 @@ export class Sessions {
 
   async prompt(id: string, request: PromptRequest, key: string | undefined): Promise<TurnReceipt> {
     this.#refuseWhileClosing()
-    const sideEffects = key === undefined ? 'unknown' : 'none' // the same key gets the same receipt
-    const done = await this.#use(id, (session) => this.#actions.prompt(session, request, key), sideEffects)
-    if (done === undefined) notFound('session', id)
-    if (done !== 'owned') return done
-    const known = key === undefined ? undefined : await this.#store.getKey(id, key)
-    if (known !== undefined) return receiptOf(known, promptHash(request))
-    const command = { id: newId(), sessionId: id, kind: 'prompt', body: JSON.stringify(request) } as const
-    const keyed = key === undefined ? {} : { key, requestHash: promptHash(request) }
-    return turnReceiptSchema.parse(await this.#asking.ask({ ...command, ...keyed }, ASK_MS))
+    return turnReceiptSchema.parse(await this.#order(id, { kind: 'prompt', ...request }, { key }))
   }
 
   async turn(turnId: string): Promise<Turn> {
@@ -247,42 +217,30 @@ export class Sessions {
     if (view.endedAt !== null) return { turn: view, isOver: true }
     const at = new Date(this.#ports.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(view.sessionId, request.reason), at }
-    const done = await this.#use(view.sessionId, (session) => this.#actions.cancel(session, view, cancel))
-    if (done === undefined) notFound('session', view.sessionId)
-    if (done !== 'owned') return done
-    const body = JSON.stringify({ turnId, cancel })
-    await this.#asking.submit({ id: newId(), sessionId: view.sessionId, kind: 'cancel', body })
-    return { turn: view, isOver: false }
+    await this.#order(view.sessionId, { kind: 'cancel', turnId, cancel })
+    const turn = await this.turn(turnId)
+    return { turn, isOver: turn.endedAt !== null }
   }
 
   /** `provider`: the turn's own one, with a key for it. */
   async resume(turnId: string, { provider }: TurnResume = {}): Promise<Turn> {
     const view = await this.turn(turnId)
-    const notParked = (state: string): Fault => new Fault('turn_not_parked', { facts: { detail: state }, turnId })
     const isUnowned = view.live === false
     const isWaiting = view.state === 'parked' || view.state === 'retrying'
-    if (!isWaiting && !isUnowned) throw notParked(view.state)
-    const done = await this.#use(view.sessionId, () => this.#actions.resume(view, { provider }))
-    if (done === undefined) notFound('session', view.sessionId)
-    if (done !== 'owned') return done
-    await this.#ask(view.sessionId, 'resume', { turnId }, RESUME_MS)
+    if (!isWaiting && !isUnowned) throw notParked(turnId, view.state)
+    await this.#order(view.sessionId, { kind: 'resume', turnId }, { provider, isUnowned })
     return this.turn(turnId)
   }
 
   /** Answers a call that waits for an approval; the turn continues. */
   async approve(turnId: string, { provider, ...request }: TurnApprove): Promise<Turn> {
     const view = await this.turn(turnId)
-    if (view.state !== 'parked') throw new Fault('turn_not_parked', { facts: { detail: view.state }, turnId })
+    if (view.state !== 'parked') throw notParked(turnId, view.state)
     const approval = {
       ...request,
       ...(request.reason === undefined ? {} : { reason: this.#clean(view.sessionId, request.reason) ?? '' }),
     }
-    const done = await this.#use(view.sessionId, (session) =>
-      this.#actions.approve(session, view, { ...approval, provider }),
-    )
-    if (done === undefined) notFound('session', view.sessionId)
-    if (done !== 'owned') return done
-    await this.#ask(view.sessionId, 'approve', { turnId, approval }, ASK_MS)
+    await this.#order(view.sessionId, { kind: 'approve', turnId, approval }, { provider })
     return this.turn(turnId)
   }
 
@@ -294,24 +252,10 @@ export class Sessions {
     const row = (await this.#store.getSession(id)) ?? notFound('session', id)
     const { state, turnId } = this.viewOf(row)
     if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
-    if (this.#store.isShared) return this.#deleteShared(id)
+    if (this.#store.isShared) return this.commands.orderRemoval(id)
     if (row.quarantined === null) await this.#stopAll(row)
-    const boxes = boxesOf((await this.#store.getSession(id)) ?? row) // its last turn may have made one
-    await this.#boxRemovals.list(boxes)
-    await this.#store.deleteSession(id)
-    this.#loader.forget(id, 'session_deleted')
-    this.#ports.providers.forget(id)
+    await this.commands.remove((await this.#store.getSession(id)) ?? row) // its last turn may have made a box
     forgetQuarantined(this.#ports.stateDir, id)
-    await this.#boxRemovals.remove(boxes)
-  }
-
-  /** It is invisible from the first step on; whoever claims it finishes what is left. */
-  async #deleteShared(id: string): Promise<void> {
-    const command = await this.#asking.submit({ id: newId(), sessionId: id, kind: 'delete', body: '{}' })
-    const row = this.#loader.peek(id)?.row ?? (await this.#store.claim(id))
-    if (row === undefined) return
-    if (row === 'owned') await this.#asking.isDone(command, ASK_MS)
-    else await this.#actions.remove(row)
   }
 
   /** Deletes sessions that have ended. */
@@ -328,18 +272,9 @@ export class Sessions {
 
   // ---- details, in the order they are used above ----
 
-  /** `sideEffects`: of sending the request again, if the database stops answering before it is done. */
-  #use<T>(
-    id: string,
-    work: (session: LiveSession) => Promise<T>,
-    sideEffects: 'none' | 'unknown' = 'none',
-  ): Promise<T | 'owned' | undefined> {
-    return this.#ports.gate.whileOpen(this.#loader.use(id, work), sideEffects)
-  }
-
-  /** Another daemon owns the session: asks it, and waits for its answer. */
-  #ask(sessionId: string, kind: CommandKind, body: object, waitMs: number): Promise<unknown> {
-    return this.#asking.ask({ id: newId(), sessionId, kind, body: JSON.stringify(body) }, waitMs)
+  async #order(...order: Parameters<SessionCommands['order']>): Promise<unknown> {
+    const outcome = await this.commands.order(...order)
+    return outcome === undefined ? notFound('session', order[0]) : outcome
   }
 
   #cleanTitle(id: string, { title }: SessionPatch): Pick<SessionPatch, 'title'> {
