@@ -7,6 +7,7 @@ import { faultNotesIn } from '../turn/seen-faults.ts'
 import { CHAIN_START } from './chain.ts'
 import type { DumpedEvent, DumpedSession, DumpSource, DumpTarget, Stray } from './dump.ts'
 import { eventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
+import { SqliteFaults } from './sqlite-faults.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { lockFolder, openDatabase, SEQS_PER_SESSION } from './sqlite-open.ts'
 import { numberIn, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
@@ -84,7 +85,7 @@ class SqliteDump implements DumpSource, DumpTarget {
       const views = new SqliteTurns(this.#sql)
       for (const each of turns) views.put(sid, each)
       views.putSummary(sid, { turn, updatedAt })
-      this.#journal.faults.write(sid, faultNotesIn(events.map(({ body }) => body)))
+      new SqliteFaults(this.#sql).write(sid, faultNotesIn(events.map(({ body }) => body)))
       for (const { scope, key, requestHash, receipt } of keys)
         this.#sql.run(
           'INSERT INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)',

@@ -1,6 +1,11 @@
 /**
  * Every operation of the store as plain SQL on an open database. Synchronous and without transactions: the worker groups many
  * operations into one commit.
+ *
+ * I1  A session's number is not reused while events of it are left. A deleted session disappears at once; its events are scattered
+ *     among all others, and are removed in batches, also after a restart.
+ * I2  The key that created a session counts as long as the session exists. Its row may stay for a while: rows are sorted by
+ *     key, so finding the one of a session would read all of them.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '@breakfall/faults'
@@ -10,40 +15,36 @@ import { CHAIN_START, isLink } from './chain.ts'
 import { eventsOf, type EventsOf, type JournalEnd, SqliteEvents } from './sqlite-events.ts'
 import { SqliteFaults } from './sqlite-faults.ts'
 import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
-import { SqliteKeys } from './sqlite-keys.ts'
-import { SqliteOwners } from './sqlite-owners.ts'
 import type { Operations } from './sqlite-protocol.ts'
-import { SqliteRemoval } from './sqlite-removal.ts'
-import { numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
+import { jsonIn, numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import { SqliteTurns, type TurnPage } from './sqlite-turns.ts'
 import { countQuery, countsIn, pageQuery } from './sqlite-selection.ts'
-import type {
-  Append,
-  EndedQuery,
-  EndedSession,
-  KeyRow,
-  NewSession,
-  SessionHead,
-  SessionPage,
-  SessionRow,
-  SessionSelection,
-  StoredEvent,
-  StoreProblem,
-  StoreUsage,
-  TurnRow,
-  Wait,
-  WorkQuery,
+import {
+  type Append,
+  CREATED,
+  type EndedQuery,
+  type EndedSession,
+  type KeyRow,
+  type NewSession,
+  type SessionHead,
+  type SessionPage,
+  type SessionRow,
+  type SessionSelection,
+  type StoredEvent,
+  type StoreProblem,
+  type StoreUsage,
+  type TurnRow,
+  type Wait,
+  type WorkQuery,
 } from './store.ts'
 
 export class SqliteJournal implements Operations {
   readonly #db: DatabaseSync
   readonly #sql: Statements
   readonly #events: SqliteEvents
-  readonly #removal: SqliteRemoval
   readonly #turns: SqliteTurns
-  readonly #keys: SqliteKeys
-  readonly owners: SqliteOwners
-  readonly faults: SqliteFaults
+  readonly #faults: SqliteFaults
+  readonly #bootId: string
   /** Where each journal ends: with it, an append reads nothing. Safe to cache, because this is the only writer. */
   readonly #ends = new Map<string, JournalEnd>()
   #deleted: string[] = []
@@ -53,17 +54,15 @@ export class SqliteJournal implements Operations {
     this.#db = db
     this.#sql = new Statements(db)
     this.#events = new SqliteEvents(this.#sql)
-    this.#removal = new SqliteRemoval(this.#sql, this.#events)
     this.#turns = new SqliteTurns(this.#sql)
-    this.#keys = new SqliteKeys(this.#sql)
-    this.owners = new SqliteOwners(this.#sql, bootId)
-    this.faults = new SqliteFaults(this.#sql)
+    this.#faults = new SqliteFaults(this.#sql)
+    this.#bootId = bootId
   }
 
   createSession(session: NewSession, key?: KeyRow): SessionRow {
     const { id, journal, createdAt, data } = session
-    this.#keys.refuseTaken(key)
-    const sid = this.#removal.freeSid()
+    this.#refuseTaken(key)
+    const sid = this.#freeSid()
     this.#sql.run(
       'INSERT INTO sessions(sid, id, journal, created_at, updated_at, data) VALUES (?,?,?,?,?,?)',
       sid,
@@ -74,7 +73,7 @@ export class SqliteJournal implements Operations {
       JSON.stringify(data),
     )
     this.#sql.run('INSERT INTO heads(sid) VALUES (?)', sid)
-    this.#keys.put(key)
+    this.#putKey(key)
     return { ...session, ...FRESH, updatedAt: createdAt }
   }
 
@@ -129,36 +128,54 @@ export class SqliteJournal implements Operations {
     this.#ends.delete(id)
     const session = this.#eventsOf(id)
     if (session === undefined) return false
-    this.#removal.add(session)
-    this.#removal.removeSome()
-    this.#sql.run('DELETE FROM sessions WHERE sid=?', session.sid)
-    this.#keys.removeAll(id)
+    const { sid, lastSeq, head } = session
+    this.#sql.run('INSERT INTO removed(sid, last_seq, head) VALUES (?,?,?)', sid, lastSeq, head)
+    this.removeSome()
+    this.#sql.run('DELETE FROM sessions WHERE sid=?', sid)
+    this.#sql.run('DELETE FROM keys WHERE scope=?', id)
     this.#deleted.push(id)
     return true
   }
 
+  // ---- which sessions this opening of the store owns, and when those without an owner are due ----
+
   claim(id: string): SessionRow | undefined {
     this.#ends.delete(id)
-    this.owners.claim(id)
+    this.#sql.run('UPDATE sessions SET epoch=epoch+1, owner=?, wait_for=NULL WHERE id=?', this.#bootId, id)
     return this.getSession(id)
   }
 
-  claimWork(query: WorkQuery): readonly SessionRow[] {
-    return this.owners.due(query).flatMap((id) => this.claim(id) ?? [])
+  claimWork({ limit, suspects = false }: WorkQuery): readonly SessionRow[] {
+    const due = this.#sql.all(
+      `SELECT id FROM sessions WHERE state<>'idle' AND quarantined IS NULL AND owner IS NOT ? AND wake_at<=strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+       AND (suspect>=${SUSPECT_MIN})=? ORDER BY suspect, sid LIMIT ?`,
+      this.#bootId,
+      suspects ? 1 : 0,
+      limit,
+    )
+    return due.flatMap((row) => this.claim(textIn(row, 'id')) ?? [])
   }
 
   raiseEpoch({ id, epoch }: { readonly id: string; readonly epoch: number }, above: number): SessionRow | undefined {
     this.#ends.delete(id)
-    return this.owners.isRaised(id, epoch, above) ? this.getSession(id) : undefined
+    const sql = 'UPDATE sessions SET epoch=max(epoch, ?)+1 WHERE id=? AND epoch=?'
+    return this.#sql.run(sql, above, id, epoch).changes === 0 ? undefined : this.getSession(id)
   }
 
-  wake(waitFor: string, limit?: number): number {
-    return this.owners.wake(waitFor, limit)
+  wake(waitFor: string, limit = -1): number {
+    const which = 'SELECT sid FROM sessions WHERE wait_for=? AND owner IS NULL ORDER BY sid LIMIT ?'
+    const sql = `UPDATE sessions SET wake_at='', wait_for=NULL WHERE sid IN (${which})`
+    return Number(this.#sql.run(sql, waitFor, limit).changes)
   }
 
   waits(): readonly Wait[] {
-    return this.owners.waits()
+    const rows = this.#sql.all(
+      'SELECT wait_for, count(*) AS sessions FROM sessions WHERE wait_for IS NOT NULL AND owner IS NULL GROUP BY 1',
+    )
+    return rows.map((row) => ({ waitFor: textIn(row, 'wait_for'), sessions: numberIn(row, 'sessions') }))
   }
+
+  // ---- journals ----
 
   heads(ids: readonly string[]): readonly SessionHead[] {
     return ids.flatMap((id) => {
@@ -201,9 +218,13 @@ export class SqliteJournal implements Operations {
       this.#sql.run('UPDATE sessions SET data=? WHERE sid=?', JSON.stringify(append.data), sid)
     for (const turn of append.turns ?? []) this.#turns.put(sid, turn)
     if (append.summary !== undefined) this.#turns.putSummary(sid, append.summary)
-    this.#keys.put(append.key)
-    this.owners.update(sid, append)
-    this.faults.write(sid, append.faults)
+    this.#putKey(append.key)
+    if (append.suspect !== undefined) this.#sql.run('UPDATE sessions SET suspect=? WHERE sid=?', append.suspect, sid)
+    if (append.release !== undefined) {
+      const { wakeAt, waitFor } = append.release
+      this.#sql.run('UPDATE sessions SET owner=NULL, wake_at=?, wait_for=? WHERE sid=?', wakeAt ?? NEVER, waitFor, sid)
+    }
+    this.#faults.write(sid, append.faults)
   }
 
   read(sessionId: string, after: number, limit: number, charsMax = Number.POSITIVE_INFINITY): readonly StoredEvent[] {
@@ -228,6 +249,8 @@ export class SqliteJournal implements Operations {
     return events
   }
 
+  // ---- turns, keys and faults ----
+
   getTurn(turnId: string): TurnRow | undefined {
     return this.#turns.get(turnId)
   }
@@ -237,15 +260,19 @@ export class SqliteJournal implements Operations {
   }
 
   getKey(scope: string, key: string): KeyRow | undefined {
-    return this.#keys.get(scope, key)
+    const row = this.#sql.get('SELECT request_hash, receipt FROM keys WHERE scope=? AND key=?', scope, key)
+    if (row === undefined) return undefined
+    const [requestHash, receipt] = [textIn(row, 'request_hash'), textIn(row, 'receipt')]
+    const isLeft = scope === CREATED && this.#sql.get('SELECT 1 FROM sessions WHERE id=?', receipt) === undefined
+    return isLeft ? undefined : { scope, key, requestHash, receipt } // I2
   }
 
   faultGroups(selection: FaultSelection): readonly FaultGroup[] {
-    return this.faults.groups(selection)
+    return this.#faults.groups(selection)
   }
 
   faultOccurrences(selection: OccurrenceSelection): readonly FaultOccurrence[] {
-    return this.faults.occurrences(selection)
+    return this.#faults.occurrences(selection)
   }
 
   quarantine(sessionId: string, report: FaultReport): void {
@@ -282,17 +309,26 @@ export class SqliteJournal implements Operations {
     return problems
   }
 
+  // ---- what deleted sessions leave ----
+
   /** Whether events of deleted sessions are still to be removed. */
   hasRemains(): boolean {
-    return this.#removal.hasMore()
+    return this.#sql.get('SELECT 1 FROM removed LIMIT 1') !== undefined
   }
 
-  removeLeftKeys(): void {
-    this.#keys.removeLeft()
-  }
-
+  /** One batch of them: no session can append meanwhile. */
   removeSome(): void {
-    this.#removal.removeSome()
+    const [row] = this.#sql.all('SELECT sid, last_seq, head FROM removed LIMIT 1')
+    if (row === undefined) return
+    const session = eventsOf(row)
+    const rest = this.#events.removeLast(session, EVENTS_AT_ONCE)
+    if (rest.lastSeq === 0) this.#sql.run('DELETE FROM removed WHERE sid=?', session.sid)
+    else this.#sql.run('UPDATE removed SET last_seq=?, head=? WHERE sid=?', rest.lastSeq, rest.head, session.sid)
+  }
+
+  /** I2 */
+  removeLeftKeys(): void {
+    this.#sql.run('DELETE FROM keys WHERE scope=? AND receipt NOT IN (SELECT id FROM sessions)', CREATED)
   }
 
   /** Moves pages from the end of the file to free ones. The file itself becomes shorter at the next checkpoint. */
@@ -310,6 +346,8 @@ export class SqliteJournal implements Operations {
     return Number(this.#sql.get('PRAGMA freelist_count')?.['freelist_count'] ?? 0)
   }
 
+  // ---- around a transaction ----
+
   /** Before a commit: writes everything that belongs to it into the database. */
   flush(): void {
     this.#events.flush()
@@ -326,6 +364,8 @@ export class SqliteJournal implements Operations {
   forget(): void {
     this.#ends.clear()
   }
+
+  // ---- details ----
 
   #endOf(sessionId: string): JournalEnd | undefined {
     const known = this.#ends.get(sessionId)
@@ -356,7 +396,26 @@ export class SqliteJournal implements Operations {
     if (wrong !== undefined) {
       throw new Fault('other', { boundary: 'journal', errorRaw: `an event carries seq ${wrong.seq} out of order` })
     }
-    this.#keys.refuseTaken(append.key)
+    this.#refuseTaken(append.key)
+  }
+
+  #refuseTaken(key: KeyRow | undefined): void {
+    if (key === undefined || this.getKey(key.scope, key.key) === undefined) return
+    throw new Fault('idempotency_conflict', { errorRaw: `key ${key.key} is taken` })
+  }
+
+  #putKey(key: KeyRow | undefined): void {
+    if (key === undefined) return
+    const sql = 'INSERT OR REPLACE INTO keys(scope, key, request_hash, receipt) VALUES (?,?,?,?)'
+    this.#sql.run(sql, key.scope, key.key, key.requestHash, key.receipt)
+  }
+
+  /** I1 */
+  #freeSid(): number {
+    const row = this.#sql.get(
+      'SELECT (SELECT max(sid) FROM sessions) AS last, (SELECT max(sid) FROM removed) AS removed',
+    )
+    return Math.max(Number(row?.['last']), Number(row?.['removed'])) + 1
   }
 
   /** I2 of the store: are these exactly the events that are there already? */
@@ -374,6 +433,12 @@ export class SqliteJournal implements Operations {
 // ---- details ----
 
 const ENDS_MAX = 10_000
+
+/** Each event may be on a different page: this many take about ten milliseconds. */
+const EVENTS_AT_ONCE = 200
+
+/** Takeovers without progress from which on a session is claimed last. */
+const SUSPECT_MIN = 2
 
 const IS_ENDED = "state='idle' AND quarantined IS NULL AND (last_seq>0 OR created_at<?)"
 
@@ -399,7 +464,7 @@ function sessionOf(row: Row): SessionRow {
     id: textIn(row, 'id'),
     journal: textIn(row, 'journal'),
     createdAt: textIn(row, 'created_at'),
-    data: json<SessionRow['data']>(textIn(row, 'data')),
+    data: jsonIn<SessionRow['data']>(row, 'data'),
     epoch: numberIn(row, 'epoch'),
     lastSeq: numberIn(row, 'last_seq'),
     updatedAt: textIn(row, 'updated_at'),
@@ -407,13 +472,10 @@ function sessionOf(row: Row): SessionRow {
     turnId: textOrNullIn(row, 'turn_id'),
     ...NOT_SHARED,
     suspect: numberIn(row, 'suspect'),
-    quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),
-    turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
+    quarantined: jsonIn<FaultReport | null>(row, 'quarantined'),
+    turn: jsonIn<SessionRow['turn']>(row, 'turn'),
   }
 }
-
-/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
-const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
 
 const corrupt = (sessionId: string, seq: number): Fault =>
   new Fault('journal_corrupt', {

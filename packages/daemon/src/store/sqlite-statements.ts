@@ -57,6 +57,9 @@ export function hexIn(row: Row, column: string): string {
   return value instanceof Uint8Array ? Buffer.from(value).toString('hex') : wrongType(column, 'bytes')
 }
 
+/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
+export const jsonIn = <T>(row: Row, column: string): T => JSON.parse(textOrNullIn(row, column) ?? 'null')
+
 /** Inserts several rows per statement. */
 export class BatchInsert {
   /** Indexed by the number of rows they insert. */

@@ -1,5 +1,5 @@
 /** The views of turns, and the summary of a session's last turn beside the session. */
-import { type Row, type Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
+import { jsonIn, type Row, type Statements, textIn } from './sqlite-statements.ts'
 import type { Append, TurnRow } from './store.ts'
 
 export type TurnPage = { readonly before?: string | undefined; readonly limit: number }
@@ -63,12 +63,9 @@ export class SqliteTurns {
 const turnOf = (row: Row): TurnRow => ({
   turnId: textIn(row, 'turn_id'),
   sessionId: textIn(row, 'session_id'),
-  view: json<TurnRow['view']>(textIn(row, 'view')),
-  cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
+  view: jsonIn<TurnRow['view']>(row, 'view'),
+  cancel: jsonIn<TurnRow['cancel']>(row, 'cancel'),
 })
 
 /** Sorts after every id. */
 const AFTER_ALL_IDS = '~'
-
-/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
-const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')

@@ -1,11 +1,11 @@
 /** Events, turns and keys, as they are read back. */
 import { Fault } from '@breakfall/faults'
 import { CHAIN_START, isLink } from '../chain.ts'
-import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
+import { jsonIn, numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { KeyRow, StoredEvent, TurnRow } from '../store.ts'
 import type { Pool } from './pool.ts'
 import { IS_LEFT } from './session-rows.ts'
-import { isUuid, json } from './values.ts'
+import { isUuid } from './values.ts'
 
 export class JournalRows {
   readonly #pool: Pool
@@ -78,8 +78,8 @@ const TURN = 'SELECT t.turn_id, t.session_id, t.view, t.cancel FROM turns t JOIN
 const turnOf = (row: Row): TurnRow => ({
   turnId: textIn(row, 'turn_id'),
   sessionId: textIn(row, 'session_id'),
-  view: json<TurnRow['view']>(textIn(row, 'view')),
-  cancel: json<TurnRow['cancel']>(textOrNullIn(row, 'cancel')),
+  view: jsonIn<TurnRow['view']>(row, 'view'),
+  cancel: jsonIn<TurnRow['cancel']>(row, 'cancel'),
 })
 
 const corrupt = (sessionId: string, seq: number): Fault =>

@@ -1,10 +1,10 @@
 /** The runners that the fleet knows. An address is stored only after a daemon has called it and the right runner answered. */
-import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
+import { jsonIn, numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import type { LeftBox, LostBecause, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../sharing.ts'
 import type { PgValue } from './connection.ts'
 import type { Owners } from './owners.ts'
 import type { Pool } from './pool.ts'
-import { isText, json } from './values.ts'
+import { isText } from './values.ts'
 
 export class RunnerRows implements RunnerRegistry {
   readonly #pool: Pool
@@ -139,8 +139,8 @@ const runnerOf = (row: Row): RunnerRow => ({
   lastSeen: textIn(row, 'last_seen'),
   capacity: numberIn(row, 'capacity'),
   boxes: numberIn(row, 'boxes'),
-  labels: json<string[]>(textIn(row, 'labels')),
-  workspaces: json<string[]>(textIn(row, 'workspaces')),
+  labels: jsonIn<string[]>(row, 'labels'),
+  workspaces: jsonIn<string[]>(row, 'workspaces'),
   isolation: textIn(row, 'isolation'),
   version: textIn(row, 'version'),
   machine: textIn(row, 'machine'),

@@ -2,7 +2,7 @@
 import { Fault, type FaultReport } from '@breakfall/faults'
 import { SESSION_STATES } from '@breakfall/wire'
 import { CHAIN_START } from '../chain.ts'
-import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
+import { jsonIn, numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import {
   CREATED,
   type EndedQuery,
@@ -20,7 +20,7 @@ import { conflictIn } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
 import { countQuery, countsIn, pageQuery } from './selection.ts'
 import { EVENTS_VERSION } from './schema.ts'
-import { bytea, isUuid, json, searchable } from './values.ts'
+import { bytea, isUuid, searchable } from './values.ts'
 
 export class SessionRows {
   readonly #pool: Pool
@@ -133,7 +133,7 @@ export function sessionOf(row: Row): SessionRow {
     id: textIn(row, 'id'),
     journal: textIn(row, 'journal'),
     createdAt: textIn(row, 'created_at'),
-    data: json<SessionRow['data']>(textIn(row, 'data')),
+    data: jsonIn<SessionRow['data']>(row, 'data'),
     epoch: numberIn(row, 'epoch'),
     lastSeq: numberIn(row, 'last_seq'),
     updatedAt: textIn(row, 'updated_at'),
@@ -144,8 +144,8 @@ export function sessionOf(row: Row): SessionRow {
     seen: numberIn(row, 'seen'),
     suspect: numberIn(row, 'suspect'),
     isDeleting: row['deleting'] === true,
-    quarantined: json<FaultReport | null>(textOrNullIn(row, 'quarantined')),
-    turn: json<SessionRow['turn']>(textOrNullIn(row, 'turn')),
+    quarantined: jsonIn<FaultReport | null>(row, 'quarantined'),
+    turn: jsonIn<SessionRow['turn']>(row, 'turn'),
   }
 }
 

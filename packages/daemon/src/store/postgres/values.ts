@@ -20,6 +20,3 @@ export function searchable({
 }: SessionData): Readonly<Record<'boxId' | 'title' | 'workspace', string | null>> {
   return { boxId: clean(box.id ?? null), title: clean(title ?? ''), workspace: clean(box.workspace ?? null) }
 }
-
-/** A column that this store wrote itself, as JSON of `T`. SQL's NULL is null. */
-export const json = <T>(text: string | null): T => JSON.parse(text ?? 'null')
