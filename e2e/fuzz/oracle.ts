@@ -93,7 +93,7 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   // From a document, also that of a background response, the gateway makes frames itself.
   const isStreamed = matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true
   if (isStreamed && (sent.length === 1 || isHeld)) {
-    const changes = matches.map((match) => changedFrame(frames, match.frames, sent.length > 1))
+    const changes = matches.map((match) => changedFrame(frames, match.frames))
     if (changes.every((change) => change !== undefined)) return wrong('changed frame', changes.at(-1) ?? '') // I3
   }
   return { end: sent.length > 1 ? 'healed' : 'accepted' }
@@ -255,9 +255,7 @@ function isJson(data: string): boolean {
  * Numbers, indexes and ids may be filled in, and the gateway's own signs of life added. Everything else is unchanged, but for this:
  * where events of Responses have to be numbered, those that differ only in their text may become one.
  */
-function changedFrame(got: readonly Frame[], all: readonly Frame[], isHealed: boolean): string | undefined {
-  // While an earlier attempt was held, a ping may have said whose answer this is.
-  const sent = isHealed ? all.map((frame) => identifiedAs(got[0], frame)) : all
+function changedFrame(got: readonly Frame[], sent: readonly Frame[]): string | undefined {
   let at = 0
   let isNumbered = sent.some(({ event, data }) => event?.startsWith('response.') && !data.includes('"sequence_number"'))
   for (const frame of got) {
@@ -268,14 +266,6 @@ function changedFrame(got: readonly Frame[], all: readonly Frame[], isHealed: bo
     else return `frame ${at + 1} is ${frame.data} instead of ${wanted?.data ?? 'none'}`
   }
   return undefined // without its last frames, a proven answer is the same answer
-}
-
-/** The event of Responses with the identity that the client was given first. */
-function identifiedAs(first: Frame | undefined, frame: Frame): Frame {
-  const json = frame.event?.startsWith('response.') ? parsed(frame.data) : {}
-  if (first === undefined || json['response'] === undefined) return frame
-  const { id, created_at } = objectIn(parsed(first.data), 'response')
-  return { ...frame, data: JSON.stringify({ ...json, response: { ...objectIn(json, 'response'), id, created_at } }) }
 }
 
 /** How many of these events, one after the other, are this one. */

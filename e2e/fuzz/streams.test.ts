@@ -1,8 +1,11 @@
 /** Random streams through a real gateway, with new seeds each time, and what such streams found before. `npm run fuzz` runs longer. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { isText, merged } from './answer.ts'
 import { APIS } from './apis.ts'
+import { Client } from './client.ts'
 import { fuzz } from './fuzz.ts'
 import { Dice } from './dice.ts'
 import { makeAnswer } from './answer.ts'
@@ -134,6 +137,16 @@ describe('random streams', () => {
       const run = await rig.run(made)
       assert.equal(run.verdict.wrong, undefined, told(run))
     })
+})
+
+test('an answer that never ends is a hang', async () => {
+  const silent = createServer((socket) => void socket.on('error', () => socket.destroy()))
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  const client = new Client(1)
+  const { isHung } = await client.ask((silent.address() as AddressInfo).port, '/', '{}', {})
+  client.close()
+  silent.close()
+  assert.ok(isHung)
 })
 
 test('the same seed makes the same streams', () => {
