@@ -1,4 +1,4 @@
-/** Failures that reach every daemon: a database that freezes, and a turn that kills each daemon that works on it. Cases 19 and 24. */
+/** Failures that reach every daemon: a database that freezes, and a turn that kills each daemon that works on it. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,7 +39,7 @@ async function running(name: string, { api }: FleetDaemon): Promise<{ id: string
 const finish = (name: string): void => writeFileSync(join(rig.workspace, name), '')
 
 test(
-  '24: the database stands still until every lease has run out: every turn keeps its owner, and nothing is lost',
+  'the database stands still until every lease has run out: every turn keeps its owner, and nothing is lost',
   LIMIT,
   async () => {
     const turns = await Promise.all([running('stalled-a', a), running('stalled-b', b)])
@@ -72,7 +72,7 @@ test(
 )
 
 test(
-  '19: a turn that kills its daemon each time is given up after five, and a turn beside it is unharmed',
+  'a turn that kills its daemon each time is given up after five, and a turn beside it is unharmed',
   LIMIT,
   async () => {
     const daemons = new Map<string, FleetDaemon>([a, b].map((daemon) => [daemon.name, daemon]))

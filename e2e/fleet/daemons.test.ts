@@ -1,4 +1,4 @@
-/** Daemons that stop, freeze or lose their connection: acceptance cases 14, 26 and 27. */
+/** Daemons that stop, freeze or lose their connection. */
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,7 +52,7 @@ const WAYS: readonly { readonly name: string; readonly how: string; readonly par
 
 describe('side by side', { concurrency: true }, () => {
   test(
-    '14: a daemon that was frozen longer than its lease writes nothing and starts nothing when it wakes',
+    'a daemon that was frozen longer than its lease writes nothing and starts nothing when it wakes',
     LIMIT,
     async () => {
       const frozen = await rig.daemon('frozen')
@@ -143,7 +143,7 @@ describe('side by side', { concurrency: true }, () => {
 
   for (const { name, how, part } of WAYS) {
     test(
-      `26, 27: a daemon loses the database (${how}): another continues, and the late start of its command is refused`,
+      `a daemon loses the database (${how}): another continues, and the late start of its command is refused`,
       LIMIT,
       async () => {
         const lost = await rig.proxied(name)

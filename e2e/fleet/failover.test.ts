@@ -1,4 +1,4 @@
-/** A primary that is lost, with a standby that has everything or not: acceptance cases 30 to 32. */
+/** A primary that is lost, with a standby that has everything or not. */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -106,7 +106,7 @@ async function pairAndRig(t: { after(fn: () => Promise<void>): void }): Promise<
 }
 
 test(
-  '31: an asynchronous failover: a lost tail is appended again by its owner, or the session is set aside and says so',
+  'an asynchronous failover: a lost tail is appended again by its owner, or the session is set aside and says so',
   LIMIT,
   async (t) => {
     const { pair, rig } = await pairAndRig(t)
@@ -212,7 +212,7 @@ async function assertBarrier(pair: Pair, { api }: FleetDaemon, id: string): Prom
 }
 
 test(
-  '30 and 32: a synchronous failover loses nothing, every turn keeps its owner, and what a standby may lack is not acknowledged',
+  'a synchronous failover loses nothing, every turn keeps its owner, and what a standby may lack is not acknowledged',
   LIMIT,
   async (t) => {
     const { pair, rig } = await pairAndRig(t)

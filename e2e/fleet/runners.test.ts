@@ -1,4 +1,4 @@
-/** Runners that join a fleet: acceptance cases 37 to 44 and 46. */
+/** Runners that join a fleet. */
 import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -64,7 +64,7 @@ const labelled = (label: string, flags: readonly string[] = []): readonly string
 /** Each test has its own runners, chosen by a label. */
 suite('runners that join', { concurrency: 2 }, () => {
   test(
-    '37: a runner that comes back at another port is found inside the call, and by an undo, whatever the configuration says',
+    'a runner that comes back at another port is found inside the call, and by an undo, whatever the configuration says',
     LIMIT,
     async () => {
       const first = await rig.runner('moves', [a, b], labelled('moves'))
@@ -110,7 +110,7 @@ suite('runners that join', { concurrency: 2 }, () => {
     },
   )
 
-  test('40: a runner that is killed and restarted still has the command that it ran', LIMIT, async () => {
+  test('a runner that is killed and restarted still has the command that it ran', LIMIT, async () => {
     const first = await rig.runner('killed', [a], labelled('killed'))
     await joined(first)
     const { id } = await a.api.session({ ...inShared, placement: { labels: ['killed'] } })
@@ -150,7 +150,7 @@ suite('runners that join', { concurrency: 2 }, () => {
   })
 
   test(
-    '38 and 43: a runner is used once it answers at the address it gave; a turn that needs its label waits until then',
+    'a runner is used once it answers at the address it gave; a turn that needs its label waits until then',
     LIMIT,
     async () => {
       writeFileSync(file('address'), 'http://127.0.0.1:9')
@@ -171,7 +171,7 @@ suite('runners that join', { concurrency: 2 }, () => {
     },
   )
 
-  test('39: another runner at the old address is never used', LIMIT, async () => {
+  test('another runner at the old address is never used', LIMIT, async () => {
     const first = await rig.runner('left', [a], labelled('left'))
     await joined(first)
     const { id } = await a.api.session({ placement: { labels: ['left'] } })
@@ -191,7 +191,7 @@ suite('runners that join', { concurrency: 2 }, () => {
   })
 
   test(
-    '41 and 42: what ran at a dropped runner is unknown, its sessions move openly, and it is swept when it comes back',
+    'what ran at a dropped runner is unknown, its sessions move openly, and it is swept when it comes back',
     LIMIT,
     async () => {
       const first = await rig.runner('dropped', [a], labelled('pair'))
@@ -239,7 +239,7 @@ suite('runners that join', { concurrency: 2 }, () => {
     },
   )
 
-  test('44: a draining runner gets no new box and finishes the old ones; the command line says so', LIMIT, async () => {
+  test('a draining runner gets no new box and finishes the old ones; the command line says so', LIMIT, async () => {
     const runner = await rig.runner('draining', [a], labelled('drain'))
     await joined(runner)
     const create = { placement: { labels: ['drain'] } }
@@ -262,7 +262,7 @@ suite('runners that join', { concurrency: 2 }, () => {
     await again.program.stop()
   })
 
-  test('46: without its own token nothing is registered, and nothing is called back', LIMIT, async () => {
+  test('without its own token nothing is registered, and nothing is called back', LIMIT, async () => {
     const runner = await rig.runner('stranger', [a], ['--label', 'stranger'])
     await runner.program.line((line) => line.includes('listening'))
     await eventually('it is refused', () => runner.program.stderr.includes('does not know its token'))

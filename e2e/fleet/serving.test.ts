@@ -1,4 +1,4 @@
-/** Any daemon answers: acceptance cases 1 to 4, 6, 9, 11, 13, 15, 17 and 22. */
+/** Any daemon answers, also after the one that ran the turn was stopped or killed. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
@@ -10,7 +10,7 @@ import { shared } from '../shared.ts'
 import { sameEverywhere } from './agreement.ts'
 import { type FleetDaemon, FleetRig } from './rig.ts'
 
-/** Turns of case 13 and 15 continue when these are resolved. */
+/** Turns of the tests that kill and stop an owner continue when these are resolved. */
 const [overload, missingKey, handedOver] = [1, 2, 3].map(() => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const gate = { isOpen: false, promise, open: () => resolve() }
@@ -19,7 +19,7 @@ const [overload, missingKey, handedOver] = [1, 2, 3].map(() => {
 })
 assert.ok(overload !== undefined && missingKey !== undefined && handedOver !== undefined)
 
-/** The steps of case 9: each is answered when its reader has seen the step before. */
+/** The steps that a tail at another daemon follows: each is answered when its reader has seen the step before. */
 const FOLLOWED = [0, 1, 2].map(() => Promise.withResolvers<void>())
 
 /** The prompt is the command of the one tool call; `talk` and `brief` need no tool. */
@@ -72,7 +72,7 @@ async function framesUntilEnd({ api }: FleetDaemon, id: string): Promise<readonl
   return frames
 }
 
-test('1: created at one daemon, prompted at another, read at a third: all three have the same events', async () => {
+test('created at one daemon, prompted at another, read at a third: all three have the same events', async () => {
   const { id } = await a.api.session(inShared)
   const reading = Promise.all([a, b, c].map((daemon) => framesUntilEnd(daemon, id)))
   const turnId = await b.api.prompt(id, 'echo one >> effects')
@@ -90,7 +90,7 @@ test('1: created at one daemon, prompted at another, read at a third: all three 
   assert.equal(answer.json['owner'], null, 'an idle session has no owner')
 })
 
-test('2: one key at three daemons at once makes one turn and equal receipts; another body is refused', async () => {
+test('one key at three daemons at once makes one turn and equal receipts; another body is refused', async () => {
   const { id } = await a.api.session()
   const key = { 'idempotency-key': 'same' }
   const send = (daemon: FleetDaemon, prompt: string) =>
@@ -104,7 +104,7 @@ test('2: one key at three daemons at once makes one turn and equal receipts; ano
   assert.equal(events.filter(({ type }) => type === 'turn-start').length, 1)
 })
 
-test('3: one key for a new session at two daemons makes one session', async () => {
+test('one key for a new session at two daemons makes one session', async () => {
   const key = { 'idempotency-key': 'new' }
   const made = await Promise.all([a, b].map(({ api }) => api.call('POST', '/v1/sessions', { title: 't' }, key)))
   assert.deepEqual(
@@ -115,7 +115,7 @@ test('3: one key for a new session at two daemons makes one session', async () =
   assert.equal((await c.api.call('POST', '/v1/sessions', { title: 'other' }, key)).status, 409)
 })
 
-test('4: a cancel at another daemon than the one that runs the turn ends the process', async () => {
+test('a cancel at another daemon than the one that runs the turn ends the process', async () => {
   const { id } = await a.api.session(inShared)
   const turnId = await a.api.prompt(id, SLEEP)
   await b.api.events(id, ({ type }) => type === 'tool-call')
@@ -128,7 +128,7 @@ test('4: a cancel at another daemon than the one that runs the turn ends the pro
 })
 
 test(
-  '9 and 11: a tail at another daemon has each step before the model answers it, and continues at a third by Last-Event-ID',
+  'a tail at another daemon has each step before the model answers it, and continues at a third by Last-Event-ID',
   LIMIT,
   async () => {
     const { id } = await a.api.session(inShared)
@@ -163,7 +163,7 @@ test(
 
 // A daemon that is killed here may have taken over a turn of another test: none of them counts takeovers.
 describe('side by side', { concurrency: true }, () => {
-  test('22, 13, 11 and 6: the owner is killed in an answer, in a pause and after parking: others continue, a reader resumes at its cursor, and any daemon resumes', async () => {
+  test('the owner is killed in an answer, in a pause and after parking: others continue, a reader resumes at its cursor, and any daemon resumes', async () => {
     const killed = await rig.daemon('killed')
     const started = async (prompt: string, until: string) => {
       const { id } = await killed.api.session()
@@ -196,7 +196,7 @@ describe('side by side', { concurrency: true }, () => {
     }
   })
 
-  test('13: the owner is killed while a command runs: the command ran once, and its end is found', async () => {
+  test('the owner is killed while a command runs: the command ran once, and its end is found', async () => {
     const killed = await rig.daemon('killed-too')
     const { id } = await killed.api.session(inShared)
     const turnId = await killed.api.prompt(id, 'echo tool >> effects; sleep 4')
@@ -210,7 +210,7 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(rig.effects().filter((line) => line === 'tool').length, 1)
   })
 
-  test('17: a daemon that is restarted in its folder continues without waiting for its lease', async () => {
+  test('a daemon that is restarted in its folder continues without waiting for its lease', async () => {
     const lease = ['--lease-ms', '3600000'] // no test waits that long
     const first = await rig.daemon('again', lease)
     const { id } = await first.api.session()
@@ -224,7 +224,7 @@ describe('side by side', { concurrency: true }, () => {
   })
 })
 
-test('15: a daemon that is stopped hands over its 200 turns, and no takeover counts', async () => {
+test('a daemon that is stopped hands over its 200 turns, and no takeover counts', async () => {
   const leaving = await rig.daemon('leaving')
   const turns = await Promise.all(
     Array.from({ length: 200 }, async () => {

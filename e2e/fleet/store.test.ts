@@ -1,4 +1,4 @@
-/** A database that restarts, is slow, is full, or has no connections left: acceptance cases 10, 21, 23, 25, 28, 29, 33 and 34. */
+/** A database that restarts, is slow, is full, or has no connections left. */
 import assert from 'node:assert/strict'
 import { chmodSync, chownSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -84,7 +84,7 @@ async function useUp(): Promise<void> {
   }
 }
 
-test('23: PostgreSQL restarts after a crash: every turn keeps its owner, and nothing is lost', LIMIT, async () => {
+test('PostgreSQL restarts after a crash: every turn keeps its owner, and nothing is lost', LIMIT, async () => {
   const { id, turnId, finish } = await running('restart')
   const before = await b.api.events(id, ({ type }) => type === 'tool-call')
   await cluster.stop('immediate')
@@ -102,7 +102,7 @@ test('23: PostgreSQL restarts after a crash: every turn keeps its owner, and not
   assert.deepEqual(rig.effects(), ['restart'])
 })
 
-test('10: a tail at another daemon keeps running when the connections for hints are closed', LIMIT, async () => {
+test('a tail at another daemon keeps running when the connections for hints are closed', LIMIT, async () => {
   const { id } = await a.api.session()
   const tail = b.api.events(id)
   const turnId = await a.api.prompt(id, 'talk')
@@ -114,7 +114,7 @@ test('10: a tail at another daemon keeps running when the connections for hints 
   assert.deepEqual(await tail, events)
 })
 
-test('29: no connections are left: turns continue, and a new daemon says why it does not start', LIMIT, async () => {
+test('no connections are left: turns continue, and a new daemon says why it does not start', LIMIT, async () => {
   const { id, turnId, finish } = await running('crowded')
   const taken: pg.Client[] = []
   try {
@@ -142,10 +142,10 @@ test('29: no connections are left: turns continue, and a new daemon says why it 
   await sameEverywhere([a, b], id, turnId)
 })
 
-/** The turn that case 33 left on a full disk, and a session that could not be prompted. */
+/** The turn that was left on a full disk, and a session that could not be prompted. */
 let parked: { readonly id: string; readonly turnId: string; readonly idleId: string } | undefined
 
-test("33: the database's disk is full: the turn waits, and prompts get 507 at every daemon", LIMIT, async (t) => {
+test("the database's disk is full: the turn waits, and prompts get 507 at every daemon", LIMIT, async (t) => {
   const disk = smallDisk(t, '2m')
   if (disk === undefined) return
   const { id, turnId, finish } = await running('full')
@@ -176,7 +176,7 @@ const BOUNCER = '/usr/sbin/pgbouncer'
 const skip = existsSync(BOUNCER) ? false : 'PgBouncer is not installed here (Debian: apt-get install pgbouncer)'
 
 describe('side by side', { concurrency: true }, () => {
-  test('33: once there is space again, the turn and new prompts continue', LIMIT, async (t) => {
+  test('once there is space again, the turn and new prompts continue', LIMIT, async (t) => {
     if (parked === undefined) return t.skip('the test before this one could not fill a disk here')
     const { id, turnId, idleId } = parked
     const next = await b.api.prompt(idleId, 'talk')
@@ -186,7 +186,7 @@ describe('side by side', { concurrency: true }, () => {
   })
 
   test(
-    '25: the answers to fifty commits are lost: every event is there once, and no turn loses its owner',
+    'the answers to fifty commits are lost: every event is there once, and no turn loses its owner',
     LIMIT,
     async () => {
       const cut = await rig.proxied('cut', LONG)
@@ -231,7 +231,7 @@ describe('side by side', { concurrency: true }, () => {
     },
   )
 
-  test('34: a slow database slows turns down, and costs no owner', LIMIT, async () => {
+  test('a slow database slows turns down, and costs no owner', LIMIT, async () => {
     const slow = await rig.proxied('slow', ['--lease-ms', '12000'])
     const leaseUntil = async (): Promise<number> =>
       Number((await query("SELECT extract(epoch FROM lease_until) AS at FROM daemons WHERE name = 'slow'"))[0]?.['at'])
@@ -255,7 +255,7 @@ describe('side by side', { concurrency: true }, () => {
   })
 
   test(
-    "21: a daemon whose clock is ten minutes fast, or slow, writes the fleet's time and keeps deadlines",
+    "a daemon whose clock is ten minutes fast, or slow, writes the fleet's time and keeps deadlines",
     LIMIT,
     async () => {
       const loaded = { NODE_OPTIONS: `--import=${new URL('../../test/kit/skewed-clock.mjs', import.meta.url).href}` }
@@ -290,7 +290,7 @@ describe('side by side', { concurrency: true }, () => {
   )
 
   test(
-    '28: behind PgBouncer in transaction mode, daemons serve, cancel and take over as usual',
+    'behind PgBouncer in transaction mode, daemons serve, cancel and take over as usual',
     { ...LIMIT, skip },
     async (t) => {
       const port = await closedPort()

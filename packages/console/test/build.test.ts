@@ -53,7 +53,7 @@ test('a second build does nothing, and two at once leave one whole page', async 
   assert.equal(statSync(join(folder, 'index.html')).mtimeMs, before)
 })
 
-test('9: an install without development packages has everything that the page is built from, and git ignores what is built', async () => {
+test('an install without development packages has everything that the page is built from, and git ignores what is built', async () => {
   const folder = await buildConsole()
   const root = new URL('../../../', import.meta.url)
   const { packages } = JSON.parse(readFileSync(new URL('package-lock.json', root), 'utf8')) as {

@@ -378,7 +378,7 @@ test('ten turns start at once and the rest one by one; later turns use the free 
   assert.deepEqual(places(11), [...Array.from({ length: 10 }, () => 0), 25])
 })
 
-test('20: daemons that share a store share the pace: together ten at once and forty a second', (t) => {
+test('daemons that share a store share the pace: together ten at once and forty a second', (t) => {
   t.mock.method(performance, 'now', () => 1_000)
   const delays = (daemons: number): number[] => {
     const pacing = new Pacing({ probeMs: 1, daemons: () => daemons })

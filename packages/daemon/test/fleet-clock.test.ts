@@ -42,7 +42,7 @@ test('a small difference is corrected little by little, and a slow answer not at
   assert.equal(clock.now(), DATABASE + 5)
 })
 
-test('24: a daemon that an outage kept from renewing declares no other daemon dead for a lease, even if its own lease did not run out', () => {
+test('a daemon that an outage kept from renewing declares no other daemon dead for a lease, even if its own lease did not run out', () => {
   const punctuality = new Punctuality(9_000, 0)
   const renewedAt = (now: number, gapMs: number): boolean => {
     punctuality.renewed(gapMs, now)

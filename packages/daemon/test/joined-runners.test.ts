@@ -46,7 +46,7 @@ const joinedOf = (
   onToken: (runnerId: string, token: string) => void = () => undefined,
 ): JoinedRunners => new JoinedRunners({ registry, hints, key: undefined, dice: () => 0, onToken })
 
-test('37: a runner that moved is found in the store although the hint about it is late', async (t) => {
+test('a runner that moved is found in the store although the hint about it is late', async (t) => {
   let row = ROW
   const joined = joinedOf(
     registryOf(

@@ -1,4 +1,4 @@
-/** A real daemon, a real browser and every screen, for a machine without a network. Prints what it found as JSON (case 8). */
+/** A real daemon, a real browser and every screen, for a machine without a network. Prints what it found as JSON. */
 import { networkInterfaces } from 'node:os'
 import { launch, openPage } from '../kit/chromium.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'

@@ -20,7 +20,7 @@ async function runnerOf(page: Page): Promise<{ readonly address: string; readonl
   return { address, pid }
 }
 
-browserTest('69: whatever a button breaks, the thread shows it, and the turn continues', async ({ open }) => {
+browserTest('whatever a button breaks, the thread shows it, and the turn continues', async ({ open }) => {
   await using place = new Place()
   const demo = place.start(['demo', '--json', '--print'])
   const line = await demo.line((text) => text.includes('#ticket='))

@@ -1,4 +1,4 @@
-/** Who gets in, what leaves, and what is never shown: cases 1, 5, 8, 58, and the chaos routes outside a demo (69). */
+/** Who gets in, what leaves, and what is never shown, and that only a demo has chaos routes. */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
 import { globSync, mkdtempSync, readFileSync } from 'node:fs'
@@ -44,7 +44,7 @@ const ticketFor = async (to: string): Promise<{ readonly ticket: string; readonl
   return { ticket, address: `${real.url}/#ticket=${ticket}&to=${encodeURIComponent(to)}` }
 }
 
-browserTest('1: a ticket opens the page once; neither the address nor the history has it', async ({ open }) => {
+browserTest('a ticket opens the page once; neither the address nor the history has it', async ({ open }) => {
   const { ticket, address } = await ticketFor('/system')
   const page = await open(address)
   await isLive(page)
@@ -65,48 +65,45 @@ browserTest('1: a ticket opens the page once; neither the address nor the histor
   assert.equal(again.status, 401)
 })
 
-browserTest(
-  '1: what the browser itself keeps on disk, in its history and elsewhere, opens nothing',
-  async ({ open }) => {
-    const folder = mkdtempSync(join(tmpdir(), 'breakfall-profile-'))
-    try {
-      const { ticket, address } = await ticketFor('/system')
-      const profile = await launchWithProfile(folder)
-      const [page = await profile.newPage()] = profile.pages()
-      await page.goto(address)
-      await isLive(page)
-      const token = await page.evaluate(() => sessionStorage.getItem('breakfall.token'))
-      assert.ok(token !== null && token !== '')
-      await profile.close()
-      // Of the token, only this tab's storage knows. A browser notes the address before any page runs, but its ticket is spent.
-      const files = globSync('**/*', { cwd: folder, withFileTypes: true }).filter((entry) => entry.isFile())
-      assert.ok(files.length > 20)
-      const having = (text: string): readonly string[] =>
-        files
-          .map(({ parentPath, name }) => join(parentPath, name))
-          .filter(
-            (file) => readFileSync(file).includes(text) || readFileSync(file).includes(Buffer.from(text, 'utf16le')),
-          )
-          .filter((file) => !file.includes('/Session Storage/'))
-      assert.deepEqual(having(token), [])
-      assert.deepEqual(having(real.token), [])
-      using history = new DatabaseSync(join(folder, 'Default', 'History'), { readOnly: true })
-      const visited = history
-        .prepare('SELECT url FROM urls')
-        .all()
-        .map(({ url }) => String(url))
-      assert.ok(visited.includes(`${real.url}/#/system`), visited.join())
-      for (const url of visited.filter((one) => one.includes(ticket))) {
-        const again = await open(url)
-        await again.getByText(/This link was used before/).waitFor()
-      }
-    } finally {
-      removeFolder(folder)
+browserTest('what the browser itself keeps on disk, in its history and elsewhere, opens nothing', async ({ open }) => {
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-profile-'))
+  try {
+    const { ticket, address } = await ticketFor('/system')
+    const profile = await launchWithProfile(folder)
+    const [page = await profile.newPage()] = profile.pages()
+    await page.goto(address)
+    await isLive(page)
+    const token = await page.evaluate(() => sessionStorage.getItem('breakfall.token'))
+    assert.ok(token !== null && token !== '')
+    await profile.close()
+    // Of the token, only this tab's storage knows. A browser notes the address before any page runs, but its ticket is spent.
+    const files = globSync('**/*', { cwd: folder, withFileTypes: true }).filter((entry) => entry.isFile())
+    assert.ok(files.length > 20)
+    const having = (text: string): readonly string[] =>
+      files
+        .map(({ parentPath, name }) => join(parentPath, name))
+        .filter(
+          (file) => readFileSync(file).includes(text) || readFileSync(file).includes(Buffer.from(text, 'utf16le')),
+        )
+        .filter((file) => !file.includes('/Session Storage/'))
+    assert.deepEqual(having(token), [])
+    assert.deepEqual(having(real.token), [])
+    using history = new DatabaseSync(join(folder, 'Default', 'History'), { readOnly: true })
+    const visited = history
+      .prepare('SELECT url FROM urls')
+      .all()
+      .map(({ url }) => String(url))
+    assert.ok(visited.includes(`${real.url}/#/system`), visited.join())
+    for (const url of visited.filter((one) => one.includes(ticket))) {
+      const again = await open(url)
+      await again.getByText(/This link was used before/).waitFor()
     }
-  },
-)
+  } finally {
+    removeFolder(folder)
+  }
+})
 
-test('5: the page and each of its files have the same strict headers', { ...LIMIT, skip: noChromium }, async () => {
+test('the page and each of its files have the same strict headers', { ...LIMIT, skip: noChromium }, async () => {
   const files = globSync('assets/*', { cwd: await buildConsole() })
   assert.ok(files.length >= 3, files.join())
   for (const path of ['', ...files]) {
@@ -132,7 +129,7 @@ const HEADERS = {
   'permissions-policy': 'clipboard-write=(self), camera=(), microphone=(), geolocation=()',
 }
 
-test('69: a daemon that is no demo has no chaos route', { ...LIMIT, skip: noChromium }, async () => {
+test('a daemon that is no demo has no chaos route', { ...LIMIT, skip: noChromium }, async () => {
   for (const [method, path, body] of [
     ['GET', '/v1/chaos', undefined],
     ['POST', '/v1/chaos/next', { fault: 'reset:4' }],
@@ -143,7 +140,7 @@ test('69: a daemon that is no demo has no chaos route', { ...LIMIT, skip: noChro
 })
 
 browserTest(
-  '58: what the daemon keeps secret is in no element, storage, export or copied command, though model and tool say it',
+  'what the daemon keeps secret is in no element, storage, export or copied command, though model and tool say it',
   async ({ open }) => {
     const { id } = await real.turn('tell me')
     const { address } = await ticketFor(`/s/${id}?step=1&attempt=1`)
@@ -203,7 +200,7 @@ const cannotBeAlone =
   noChromium || (spawnSync('unshare', [...ALONE, 'true']).status === 0 ? false : 'unshare -rn is not allowed here')
 
 test(
-  '8: without any network but loopback, a turn runs and every screen works',
+  'without any network but loopback, a turn runs and every screen works',
   { ...LIMIT, skip: cannotBeAlone },
   async () => {
     const program = fileURLToPath(new URL('../programs/offline.ts', import.meta.url))

@@ -1,4 +1,4 @@
-/** The door, the fleet and the turn screen on a stage: cases 3, 4, 11–13, 17, 22–24, 28, 30–32, 34–36, 43–45, 47, 66, 68. */
+/** The door, the fleet and the turn screen on a stage. */
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { eventually } from '../../../../test/kit/wait.ts'
@@ -15,7 +15,7 @@ before(async () => {
 after(() => fleet[Symbol.asyncDispose]())
 
 browserTest(
-  '3: a wrong token is refused with a sentence; the right one leads on to the page that was asked for',
+  'a wrong token is refused with a sentence; the right one leads on to the page that was asked for',
   async ({ open }) => {
     const page = await open(`${fleet.url}/#/s/${IDS.finished}`)
     await page.getByLabel('Token').fill('wrong')
@@ -29,7 +29,7 @@ browserTest(
 )
 
 browserTest(
-  '2, 4: the token leaves the address; a new tab gets it from an open one, and asks if there is none',
+  'the token leaves the address; a new tab gets it from an open one, and asks if there is none',
   async ({ open, browser }) => {
     const page = await open(fleet.open('/system'))
     await isLive(page)
@@ -46,7 +46,7 @@ browserTest(
 )
 
 browserTest(
-  '12, 13: every state is in its section, with its word and glyph, and what needs a person comes first',
+  'every state is in its section, with its word and glyph, and what needs a person comes first',
   async ({ open }) => {
     const page = await open(fleet.open())
     await page.waitForSelector('[data-section="needs"]')
@@ -152,7 +152,7 @@ browserTest(
   },
 )
 
-browserTest('17: a session that is deleted disappears from the list, and its open page says so', async ({ open }) => {
+browserTest('a session that is deleted disappears from the list, and its open page says so', async ({ open }) => {
   await using staged = await stageFleet()
   const [list, turn] = [await open(staged.open()), await open(staged.open(`/s/${IDS.finished}`))]
   await list.waitForSelector(`[data-session="${IDS.finished}"]`)
@@ -162,7 +162,7 @@ browserTest('17: a session that is deleted disappears from the list, and its ope
   await turn.getByText('This session was deleted').waitFor()
 })
 
-browserTest('11: an empty fleet has a composer; a prompt from it runs and opens', async ({ open }) => {
+browserTest('an empty fleet has a composer; a prompt from it runs and opens', async ({ open }) => {
   await using staged = await StagedDaemon.start()
   staged.counts = { needs: 0 }
   staged.handle = ({ method, url }) => {
@@ -191,29 +191,26 @@ browserTest('11: an empty fleet has a composer; a prompt from it runs and opens'
   assert.match(page.url(), /#\/s\/s1$/)
 })
 
-browserTest(
-  '22: a countdown runs to "now…" and never below, also with a clock that is an hour wrong',
-  async ({ open }) => {
-    await using staged = await StagedDaemon.start()
-    stageOne(staged, retryJournal(7_000))
-    for (const wrongMs of [0, 3_600_000]) {
-      const page = await open(staged.open('/s/s1'), { clockAt: Date.now() + wrongMs })
-      await page.waitForSelector('.state-bar .countdown')
-      const seen = new Set<string>()
-      for (let i = 0; i < 12; i += 1) {
-        seen.add(await textOf(page, '.state-bar .countdown'))
-        await page.clock.runFor(1_000)
-      }
-      for (const text of seen) assert.match(text, /^(?:0:0[0-7]|now…)$/)
-      assert.ok(seen.has('now…'), [...seen].join(' '))
-      if (wrongMs === 0) assert.ok(seen.has('0:03') || seen.has('0:04'), [...seen].join(' '))
-      stageOne(staged, retryJournal(7_000))
+browserTest('a countdown runs to "now…" and never below, also with a clock that is an hour wrong', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  stageOne(staged, retryJournal(7_000))
+  for (const wrongMs of [0, 3_600_000]) {
+    const page = await open(staged.open('/s/s1'), { clockAt: Date.now() + wrongMs })
+    await page.waitForSelector('.state-bar .countdown')
+    const seen = new Set<string>()
+    for (let i = 0; i < 12; i += 1) {
+      seen.add(await textOf(page, '.state-bar .countdown'))
+      await page.clock.runFor(1_000)
     }
-  },
-)
+    for (const text of seen) assert.match(text, /^(?:0:0[0-7]|now…)$/)
+    assert.ok(seen.has('now…'), [...seen].join(' '))
+    if (wrongMs === 0) assert.ok(seen.has('0:03') || seen.has('0:04'), [...seen].join(' '))
+    stageOne(staged, retryJournal(7_000))
+  }
+})
 
 browserTest(
-  '23, 24, 28: retry now is sent once, however often it is pressed; a Retry-After is named first; a refusal is said',
+  'retry now is sent once, however often it is pressed; a Retry-After is named first; a refusal is said',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stageOne(staged, retryJournal(60_000))
@@ -259,7 +256,7 @@ browserTest(
 )
 
 browserTest(
-  '30–32, 34: an unknown outcome has its own words; a fallback names both models; unknown usage is never 0; edits are diffs',
+  'an unknown outcome has its own words; a fallback names both models; unknown usage is never 0; edits are diffs',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     const journal = new Journal('s1', Date.now() - 9_000)
@@ -301,7 +298,7 @@ browserTest(
 )
 
 browserTest(
-  '35, 36: n and p walk through every fault and stop at the ends; a deep link unfolds, scrolls and selects',
+  'n and p walk through every fault and stop at the ends; a deep link unfolds, scrolls and selects',
   async ({ open }) => {
     const page = await open(fleet.open(`/s/${IDS.running}`))
     await page.waitForSelector('.state-bar')
@@ -326,7 +323,7 @@ browserTest(
 )
 
 browserTest(
-  '43–45: away, it keeps what was typed and says why nothing can be done; a prompt sent again has the same key; another journal is shown from the start; a missing event and another token are asked for',
+  'away, it keeps what was typed and says why nothing can be done; a prompt sent again has the same key; another journal is shown from the start; a missing event and another token are asked for',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stageOne(
@@ -392,7 +389,7 @@ browserTest(
 )
 
 browserTest(
-  '47: a daemon that stops answering is said after two missed beats, and is live again with the next frame',
+  'a daemon that stops answering is said after two missed beats, and is live again with the next frame',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     staged.beats = false
@@ -407,7 +404,7 @@ browserTest(
   },
 )
 
-browserTest('66: an exported bundle, opened without a daemon, reads like the live page', async ({ open, browser }) => {
+browserTest('an exported bundle, opened without a daemon, reads like the live page', async ({ open, browser }) => {
   const live = await open(fleet.open(`/s/${IDS.finished}`), { acceptDownloads: true })
   await live.waitForSelector('.state-bar[data-state="finished"]')
   const downloading = live.waitForEvent('download')

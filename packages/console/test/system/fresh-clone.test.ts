@@ -1,4 +1,4 @@
-/** A fresh clone with what `npm ci --omit=dev` installs: `up` builds the page once, and `run` never pays for it (case 9). */
+/** A fresh clone with what `npm ci --omit=dev` installs: `up` builds the page once, and `run` never pays for it. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
@@ -34,7 +34,7 @@ const isOfConsole = (url: string): boolean =>
   /packages\/console\/|node_modules\/(?:esbuild|preact|@preact|marked|diff)\//.test(url)
 
 test(
-  '9: in a fresh clone without development packages, run loads nothing of the page, up builds and serves it, a second up builds nothing, and git sees no change',
+  'in a fresh clone without development packages, run loads nothing of the page, up builds and serves it, a second up builds nothing, and git sees no change',
   { ...LIMIT, skip: noClone },
   async (t) => {
     const folder = tempFolder(t, 'clone')

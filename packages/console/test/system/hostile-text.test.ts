@@ -1,4 +1,4 @@
-/** Text that wants to be more than text: cases 5, 53–55, 57, 58, 68. */
+/** Text that wants to be more than text. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { Journal } from '../kit/journal.ts'
@@ -79,7 +79,7 @@ function stage(staged: StagedDaemon): void {
 }
 
 browserTest(
-  '53, 54: markup, scripts, odd links, images and escapes are text; no request leaves, no dialog opens, the page answers',
+  'markup, scripts, odd links, images and escapes are text; no request leaves, no dialog opens, the page answers',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stage(staged)
@@ -116,7 +116,7 @@ browserTest(
 )
 
 browserTest(
-  '55: the same in a title, a path, a model’s name and an error: marked in list, header, tab, reports, copies and an opened export',
+  'the same in a title, a path, a model’s name and an error: marked in list, header, tab, reports, copies and an opened export',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stage(staged)
@@ -185,7 +185,7 @@ const SCREENS: readonly (readonly [string, string])[] = [
 ]
 
 browserTest(
-  '55: on every screen, no name and no sentence has a hidden character in it; only panes of text and what is typed do',
+  'on every screen, no name and no sentence has a hidden character in it; only panes of text and what is typed do',
   async ({ open }) => {
     await using staged = await stageTainted()
     const page = await open(staged.open())
@@ -213,7 +213,7 @@ browserTest(
   },
 )
 
-browserTest('57: events with missing, extra or wrong fields cost one line each', async ({ open }) => {
+browserTest('events with missing, extra or wrong fields cost one line each', async ({ open }) => {
   await using staged = await StagedDaemon.start()
   stage(staged)
   const page = await open(staged.open('/s/s1'))
@@ -246,7 +246,7 @@ browserTest('57: events with missing, extra or wrong fields cost one line each',
 })
 
 browserTest(
-  '58, 68: the token is nowhere a person or another program could read it, and a copied curl names the file instead',
+  'the token is nowhere a person or another program could read it, and a copied curl names the file instead',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     stage(staged)

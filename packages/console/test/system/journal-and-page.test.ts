@@ -1,4 +1,4 @@
-/** What the page says and counts is what the daemon journalled, at every moment: cases 14, 16, 18, 20, 23, 24, 27, 40, 50, 70. */
+/** What the page says and counts is what the daemon journalled, at every moment. */
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { SESSION_FILTERS } from '@breakfall/wire'
@@ -35,7 +35,7 @@ const show = (page: Page, hash: string): Promise<unknown> =>
   }, `#${hash}`)
 
 browserTest(
-  '16, 18, 20, 23, 24, 27, 40, 50: a turn of breakfall run with every kind of fault: list, header, card and summary say what was journalled',
+  'a turn of breakfall run with every kind of fault: list, header, card and summary say what was journalled',
   async ({ open }) => {
     const list = await open(real.open())
     await list.waitForSelector('#first-prompt')
@@ -47,7 +47,7 @@ browserTest(
     await sample(list, `[data-session="${id}"]`)
     await sample(page, '.state-bar')
 
-    // 23, 24: the provider asked for 25 s; a person ends the wait, after a question, once
+    // the provider asked for 25 s; a person ends the wait, after a question, once
     await page.getByRole('button', { name: 'Retry now' }).click()
     await page.getByText(/The provider asked for 25\.0 s/).waitFor()
     await page.getByRole('button', { name: 'Retry now' }).click()
@@ -60,7 +60,7 @@ browserTest(
     const resumed = events.filter(({ type, because }) => type === 'resumed' && because === 'person')
     assert.equal(resumed.length, 1)
 
-    // 20: each journalled retry is on the page, with its category, title, wait and action
+    // each journalled retry is on the page, with its category, title, wait and action
     await unfold(page)
     const retries = events.filter(({ type }) => type === 'retry')
     for (const retry of retries) {
@@ -87,7 +87,7 @@ browserTest(
     ])
       assert.ok(categories.includes(category), `${category} in ${categories.join()}`)
 
-    // 40: summary, header, card and the daemon agree
+    // summary, header, card and the daemon agree
     const turn = await real.call('GET', `/v1/turns/${summary.turnId}`)
     assert.equal(turn['faultsSurvived'], summary.faultsSurvived)
     assert.ok(summary.faultsSurvived >= 7, String(summary.faultsSurvived))
@@ -100,13 +100,13 @@ browserTest(
       summary.faultsSurvived,
     )
 
-    // 18: at 200 moments each, list and header said what the last event they had seen says
+    // at 200 moments each, list and header said what the last event they had seen says
     real.proxy.use('seed=3,rate=0.5,attempts=2,by=fingerprint,faults=early_end+status:503')
     for (let round = 0; (await samplesOf(list)).during < 200 || (await samplesOf(page)).during < 200; round += 1) {
       const { turnId } = await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: `again ${round}` })
       await page.waitForSelector(`[id="turn-${String(turnId)}"]`)
       await stateIs(page, 'finished')
-      await list.waitForSelector(`[data-session="${id}"][data-state="finished"]`, PATIENT) // 50: the other tab
+      await list.waitForSelector(`[data-session="${id}"][data-state="finished"]`, PATIENT) // the other tab
     }
     real.proxy.use('none')
     const said = statesBySeq(await real.events(id))
@@ -116,7 +116,7 @@ browserTest(
       for (const state of ['retrying', 'running', 'finished']) assert.ok(states.has(state), `${where}: ${state}`)
     }
 
-    // 16: a search matches literally
+    // a search matches literally
     for (const [q, isFound] of [
       ['100 %', true],
       ['_it_', true],
@@ -131,7 +131,7 @@ browserTest(
     }
     await list.locator('#search').fill('')
 
-    // 27, 50: cancel in one tab shows in the other
+    // cancel in one tab shows in the other
     real.proxy.use('rate=1,faults=stall:60000')
     const second = await real.call('POST', `/v1/sessions/${id}/turns`, { prompt: 'to be cancelled' })
     await page.waitForSelector(`[id="turn-${String(second['turnId'])}"]`)
@@ -145,7 +145,7 @@ browserTest(
 )
 
 browserTest(
-  '14, 70: while 50 sessions change, every count is that of the rows below it; their 91 resets are one fault',
+  'while 50 sessions change, every count is that of the rows below it; their 91 resets are one fault',
   async ({ open }) => {
     real.proxy.use('rate=1,attempts=1,by=fingerprint,faults=reset:2') // the first attempt at each request
     const page = await open(real.open('/?state=running')) // stays there, while its rows come and go

@@ -53,7 +53,7 @@ const isOnScreen = (page: Page, id: string): Promise<unknown> =>
   }, id)
 
 browserTest(
-  '37: 800 steps and 10,000 events fold, open, are searched by the page and by the browser, and stay within 40 MB and 25,000 nodes',
+  '800 steps and 10,000 events fold, open, are searched by the page and by the browser, and stay within 40 MB and 25,000 nodes',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     const journal = new Journal('s1', Date.now() - 900_000).turn('t1', 'Write 800 lines')
@@ -99,7 +99,7 @@ browserTest(
 )
 
 browserTest(
-  '39: what a person reads moves 0 px while 2,000 events arrive below; End follows again, and none is lost',
+  'what a person reads moves 0 px while 2,000 events arrive below; End follows again, and none is lost',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write')
@@ -197,7 +197,7 @@ browserTest(
   },
 )
 
-browserTest('48: a tab in the background gets no frames, and is whole when it is looked at', async ({ open }) => {
+browserTest('a tab in the background gets no frames, and is whole when it is looked at', async ({ open }) => {
   await using staged = await StagedDaemon.start()
   const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write').step().say('One. ', 5)
   staged.put(session('s1', 'Hidden', 'running', Date.now()), journal.events)
@@ -221,7 +221,7 @@ browserTest('48: a tab in the background gets no frames, and is whole when it is
   await page.locator('.md', { hasText: 'One. Two.' }).waitFor({ state: 'attached' })
 })
 
-browserTest('48: a tab that was frozen while 50,000 events arrived comes back whole', async ({ open }) => {
+browserTest('a tab that was frozen while 50,000 events arrived comes back whole', async ({ open }) => {
   await using staged = await StagedDaemon.start()
   const journal = new Journal('s1', Date.now() - 60_000).turn('t1', 'Write').step().say('One. ', 5)
   staged.put(session('s1', 'Frozen', 'running', Date.now()), journal.events)
@@ -251,37 +251,34 @@ browserTest('48: a tab that was frozen while 50,000 events arrived comes back wh
   assert.ok(heapMb <= 40 && nodes <= 25_000, JSON.stringify({ heapMb, nodes }))
 })
 
-browserTest(
-  '15: of 1,000 sessions 100 are shown at a time, and a filter finds the failed session',
-  async ({ open }) => {
-    await using staged = await StagedDaemon.start()
-    const all = Array.from({ length: 1_000 }, (_, n) =>
-      session(`s${n}`, `Session ${n}`, n === 777 ? 'failed' : 'finished', Date.now() - n * 1_000),
-    )
-    for (const one of all.slice(0, 50)) staged.put(one)
-    staged.counts = { finished: 999, failed: 1 }
-    staged.handle = ({ url }) => {
-      if (url.pathname !== '/v1/sessions') return undefined
-      const states = url.searchParams.get('state')?.split(',') ?? []
-      const from = Number(url.searchParams.get('cursor') ?? 0)
-      const found = all.filter(({ turn }) => states.includes((turn as { state: string }).state))
-      const to = from + Number(url.searchParams.get('limit') ?? found.length)
-      const next = to < found.length ? { next: String(to) } : {}
-      return { json: { sessions: found.slice(from, to), counts: staged.counts, ...next } }
-    }
-    const page = await open(staged.open())
-    await page.locator('[data-filter="finished"]').click()
-    await page.waitForSelector('[data-shown="100"]')
-    for (const shown of [200, 300]) {
-      await page.keyboard.press('End')
-      await page.waitForSelector(`[data-shown="${shown}"]`)
-    }
-    assert.ok((await cost(page)).nodes <= 25_000)
-    await page.locator('[data-filter="failed"]').click()
-    await page.waitForSelector('[data-session="s777"]')
-    assert.equal(await page.locator('[data-session]').count(), 1)
-  },
-)
+browserTest('of 1,000 sessions 100 are shown at a time, and a filter finds the failed session', async ({ open }) => {
+  await using staged = await StagedDaemon.start()
+  const all = Array.from({ length: 1_000 }, (_, n) =>
+    session(`s${n}`, `Session ${n}`, n === 777 ? 'failed' : 'finished', Date.now() - n * 1_000),
+  )
+  for (const one of all.slice(0, 50)) staged.put(one)
+  staged.counts = { finished: 999, failed: 1 }
+  staged.handle = ({ url }) => {
+    if (url.pathname !== '/v1/sessions') return undefined
+    const states = url.searchParams.get('state')?.split(',') ?? []
+    const from = Number(url.searchParams.get('cursor') ?? 0)
+    const found = all.filter(({ turn }) => states.includes((turn as { state: string }).state))
+    const to = from + Number(url.searchParams.get('limit') ?? found.length)
+    const next = to < found.length ? { next: String(to) } : {}
+    return { json: { sessions: found.slice(from, to), counts: staged.counts, ...next } }
+  }
+  const page = await open(staged.open())
+  await page.locator('[data-filter="finished"]').click()
+  await page.waitForSelector('[data-shown="100"]')
+  for (const shown of [200, 300]) {
+    await page.keyboard.press('End')
+    await page.waitForSelector(`[data-shown="${shown}"]`)
+  }
+  assert.ok((await cost(page)).nodes <= 25_000)
+  await page.locator('[data-filter="failed"]').click()
+  await page.waitForSelector('[data-session="s777"]')
+  assert.equal(await page.locator('[data-session]').count(), 1)
+})
 
 browserTest(
   'a daemon that leaves out an event again and again is asked less and less often, but at least every 5 s',

@@ -1,4 +1,4 @@
-/** A runner that moves to another address while its command runs: case 29. */
+/** A runner that moves to another address while its command runs. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { browserTest, textOf } from '../kit/suite.ts'
 const COMMAND = 'echo begun; until [ -e gate ]; do sleep 0.05; done; echo over'
 
 browserTest(
-  '29: a runner that moves during a command is looked for inside the call; the step’s attempts stay as they are',
+  'a runner that moves during a command is looked for inside the call; the step’s attempts stay as they are',
   async ({ open }) => {
     await using parts = new AsyncDisposableStack()
     const place = parts.use(new Place())

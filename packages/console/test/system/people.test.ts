@@ -47,7 +47,7 @@ async function show(page: Page, hash: string): Promise<void> {
 const drawn = (page: Page): Promise<unknown> =>
   page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
 
-browserTest('61: axe finds nothing on any screen in any state, in both themes', async ({ open }) => {
+browserTest('axe finds nothing on any screen in any state, in both themes', async ({ open }) => {
   await using staged = await stageFleet()
   const page = await open(staged.open())
   const wrong: string[] = []
@@ -69,7 +69,7 @@ browserTest('61: axe finds nothing on any screen in any state, in both themes', 
 })
 
 browserTest(
-  '63: at 320 px and with text at 200 % nothing scrolls sideways, and every action is reachable',
+  'at 320 px and with text at 200 % nothing scrolls sideways, and every action is reachable',
   async ({ open }) => {
     const page = await open(fleet.open(), { viewport: { width: 320, height: 640 } })
     const wide: string[] = []
@@ -97,7 +97,7 @@ browserTest(
 )
 
 browserTest(
-  '59, 60: everything by keyboard; live updates never take the focus; single keys can be switched off',
+  'everything by keyboard; live updates never take the focus; single keys can be switched off',
   async ({ open }) => {
     const page = await open(fleet.open())
     await page.waitForSelector('[data-section="needs"]')
@@ -135,23 +135,20 @@ browserTest(
   },
 )
 
-browserTest(
-  '59: the thread is walked with arrow keys, bar by bar, each with a sentence for a name',
-  async ({ open }) => {
-    const page = await open(fleet.open(`/s/${IDS.retrying}`))
-    await page.waitForSelector('.seg')
-    await page.locator('.seg[tabindex="0"]').focus()
-    const names: string[] = []
-    for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowDown', 'ArrowDown', 'ArrowRight']) {
-      await page.keyboard.press(key)
-      await drawn(page)
-      names.push(await page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? ''))
-    }
-    for (const name of names) assert.match(name, /^(?:Step|No daemon)/)
-    assert.ok(new Set(names).size >= 4, names.join('\n'))
-    assert.equal(await page.locator('.seg[tabindex="0"]').count(), 1, 'one stop for the whole thread')
-  },
-)
+browserTest('the thread is walked with arrow keys, bar by bar, each with a sentence for a name', async ({ open }) => {
+  const page = await open(fleet.open(`/s/${IDS.retrying}`))
+  await page.waitForSelector('.seg')
+  await page.locator('.seg[tabindex="0"]').focus()
+  const names: string[] = []
+  for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowDown', 'ArrowDown', 'ArrowRight']) {
+    await page.keyboard.press(key)
+    await drawn(page)
+    names.push(await page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? ''))
+  }
+  for (const name of names) assert.match(name, /^(?:Step|No daemon)/)
+  assert.ok(new Set(names).size >= 4, names.join('\n'))
+  assert.equal(await page.locator('.seg[tabindex="0"]').count(), 1, 'one stop for the whole thread')
+})
 
 browserTest(
   'the page of a category has each part of its document once, and no comment of its source',
@@ -165,7 +162,7 @@ browserTest(
   },
 )
 
-browserTest('64: with reduced motion nothing moves', async ({ open }) => {
+browserTest('with reduced motion nothing moves', async ({ open }) => {
   const moved = async (reducedMotion: 'reduce' | 'no-preference'): Promise<number> => {
     const page = await open(fleet.open(`/s/${IDS.retrying}`), {
       reducedMotion,
@@ -186,7 +183,7 @@ browserTest('64: with reduced motion nothing moves', async ({ open }) => {
 })
 
 browserTest(
-  '65: a minute of 200 events a second is announced in at most 20 lines, and no countdown is',
+  'a minute of 200 events a second is announced in at most 20 lines, and no countdown is',
   async ({ open }) => {
     await using staged = await StagedDaemon.start()
     staged.beats = false

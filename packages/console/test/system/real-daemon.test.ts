@@ -1,4 +1,4 @@
-/** The page with a real daemon that fails, is killed and comes back: cases 10, 19, 21, 41–47, 49, 51. */
+/** The page with a real daemon that fails, is killed and comes back. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ const stateIs = (page: Page, state: string): Promise<unknown> =>
 // Each test has its own daemon, and most of their time is waiting.
 describe('side by side', { concurrency: 3 }, () => {
   test(
-    '21: an answer that was continued after a break has a stitch, and nothing of it is struck out',
+    'an answer that was continued after a break has a stitch, and nothing of it is struck out',
     options,
     async () => {
       await using real = await RealDaemon.start({
@@ -68,7 +68,7 @@ describe('side by side', { concurrency: 3 }, () => {
   )
 
   test(
-    '49: a page whose script stands still is cut off by the daemon, and continues after the last event it has',
+    'a page whose script stands still is cut off by the daemon, and continues after the last event it has',
     options,
     async () => {
       await using real = await RealDaemon.start({ model: 'rehearsal/echo' })
@@ -115,7 +115,7 @@ describe('side by side', { concurrency: 3 }, () => {
     },
   )
 
-  test('10: if the page cannot be built, the daemon serves its API, and its address says why', options, async () => {
+  test('if the page cannot be built, the daemon serves its API, and its address says why', options, async () => {
     const hook = `import { registerHooks } from 'node:module'
 registerHooks({ resolve(name, context, next) {
   if (name === '@breakfall/console/build') throw new Error('the bundler is <missing>')
@@ -132,7 +132,7 @@ registerHooks({ resolve(name, context, next) {
   })
 
   test(
-    '19: a cut stream shows its category, its raw error and the text thrown away; the copied answer is the turn’s',
+    'a cut stream shows its category, its raw error and the text thrown away; the copied answer is the turn’s',
     options,
     async () => {
       await using real = await RealDaemon.start({
@@ -161,7 +161,7 @@ registerHooks({ resolve(name, context, next) {
   )
 
   test(
-    '41, 42: killed with kill -9 in text, tool, backoff and park, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
+    'killed with kill -9 in text, tool, backoff and park, the page says so, comes back at the same address without a reload, and shows what a fresh page shows',
     options,
     async () => {
       const script = inOrder(
@@ -226,7 +226,7 @@ registerHooks({ resolve(name, context, next) {
   )
 
   test(
-    '43, 44, 47, 51: stopped, it is not answering; killed, a reload works once it is back; a restored or an empty journal is said',
+    'stopped, it is not answering; killed, a reload works once it is back; a restored or an empty journal is said',
     options,
     async () => {
       await using real = await RealDaemon.start({ model: 'rehearsal/steps-3' })
@@ -246,9 +246,9 @@ registerHooks({ resolve(name, context, next) {
       await page.reload().catch(() => undefined) // the browser's own error page
       await real.up()
       await page.goto(`${real.url}/#/s/${id}`)
-      await stateIs(page, 'finished') // 51: with the kept token
+      await stateIs(page, 'finished') // with the kept token
 
-      // 44: the journal of an older backup does not have the second turn
+      // the journal of an older backup does not have the second turn
       await real.stop()
       const putBack = real.backUp()
       await real.up()
@@ -276,7 +276,7 @@ registerHooks({ resolve(name, context, next) {
   )
 
   test(
-    '45, 46: behind a network that breaks, what is typed stays, and a prompt that is sent again runs once',
+    'behind a network that breaks, what is typed stays, and a prompt that is sent again runs once',
     options,
     async () => {
       await using real = await RealDaemon.start({ model: 'rehearsal/steps-2' })

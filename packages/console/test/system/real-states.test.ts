@@ -1,4 +1,4 @@
-/** One real daemon in many states: cases 6, 7, 25–27, 33, 38, 48, 50, 52, 67, 68. */
+/** One real daemon in many states. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -39,7 +39,7 @@ const show = (page: Page, hash: string): Promise<unknown> =>
     location.hash = to
   }, `#${hash}`)
 
-browserTest('6, 7: another origin frames nothing, reads nothing and opens no socket', async ({ browser }) => {
+browserTest('another origin frames nothing, reads nothing and opens no socket', async ({ browser }) => {
   const stranger = createServer((_, res) =>
     res.setHeader('content-type', 'text/html').end(`<iframe src="${real.url}/"></iframe>`),
   )
@@ -97,7 +97,7 @@ browserTest('6, 7: another origin frames nothing, reads nothing and opens no soc
 })
 
 browserTest(
-  '26, 68: parked by a key, it says what to change; resumed too early it is parked again; the copied curl resumes it, too',
+  'parked by a key, it says what to change; resumed too early it is parked again; the copied curl resumes it, too',
   async ({ open }) => {
     real.proxy.use('rate=1,faults=status:401')
     const { id, turnId } = await start('with a bad key')
@@ -113,7 +113,7 @@ browserTest(
     real.proxy.use('none')
     await page.waitForSelector('[data-action="resume"][aria-disabled="false"]')
     await page.locator('.state-bar').getByRole('button', { name: 'Why' }).click()
-    await promisify(execFile)('sh', ['-c', await copied(page, 'copy curl')]) // 68: does what the button would do
+    await promisify(execFile)('sh', ['-c', await copied(page, 'copy curl')]) // does what the button would do
     await stateIs(page, 'finished')
     assert.equal((await real.call('GET', `/v1/turns/${turnId}`))['state'], 'finished')
     const resumed = (await real.events(id)).filter(({ type }) => type === 'resumed')
@@ -125,7 +125,7 @@ browserTest(
 )
 
 browserTest(
-  '27: cancelled in a tool, in backoff or parked, the button is pending at once, and the turn ends by the user',
+  'cancelled in a tool, in backoff or parked, the button is pending at once, and the turn ends by the user',
   async ({ open }) => {
     const page = await open(real.open())
     for (const [plan, model, state] of [
@@ -154,7 +154,7 @@ browserTest(
   },
 )
 
-browserTest('50: with eight tabs open the ninth loads', async ({ open }) => {
+browserTest('with eight tabs open the ninth loads', async ({ open }) => {
   const first = await open(real.open())
   await isLive(first)
   for (let tab = 2; tab <= 9; tab += 1) {
@@ -165,7 +165,7 @@ browserTest('50: with eight tabs open the ninth loads', async ({ open }) => {
 })
 
 browserTest(
-  '25, 33: a turn parked because its model is down continues automatically once the model is up; a prompt queued meanwhile runs next',
+  'a turn parked because its model is down continues automatically once the model is up; a prompt queued meanwhile runs next',
   async ({ open }) => {
     const policy = { attemptsMax: 2, backoffMs: 1, patienceMs: 0 }
     const id = String((await real.call('POST', '/v1/sessions', { box: {}, policy }))['id'])
@@ -194,7 +194,7 @@ browserTest(
 )
 
 browserTest(
-  '38, 67: long output shows its ends and the number of lines between; downloaded it is whole; an export without texts has none',
+  'long output shows its ends and the number of lines between; downloaded it is whole; an export without texts has none',
   async ({ open }) => {
     const { id } = await start('zucchini', { model: `rehearsal/flood-${FLOOD_MB}` })
     const page = await open(real.open(`/s/${id}`), { acceptDownloads: true })
@@ -232,7 +232,7 @@ const outputOf = (id: string, execId: unknown): Promise<Response> =>
 
 const sha = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 
-browserTest('48: a tab that was frozen comes back whole', async ({ open }) => {
+browserTest('a tab that was frozen comes back whole', async ({ open }) => {
   const { id } = await start('freeze', { model: 'rehearsal/steps-12' })
   const page = await open(real.open(`/s/${id}`))
   await page.waitForSelector('[data-step="1"]')
@@ -246,7 +246,7 @@ browserTest('48: a tab that was frozen comes back whole', async ({ open }) => {
 })
 
 browserTest(
-  '52: the runner is killed during a command: the thread says so, the turn continues, and System shows a runner again',
+  'the runner is killed during a command: the thread says so, the turn continues, and System shows a runner again',
   async ({ open }) => {
     const { id } = await start('watch it', { model: 'rehearsal/slow' })
     const page = await open(real.open(`/s/${id}`))

@@ -11,7 +11,7 @@ import { optionsFor, rig } from '../support/setup.ts'
 const script = inOrder({ calls: [{ tool: 'mcp__s__act', arguments: {} }] }, { text: 'done' })
 const policy = { backoffMs: 1, approve: 'never' } as const
 
-test('M7 after kill -9 of the daemon no server is left, and a call that was under way is unknown and not run again', async (t) => {
+test('after kill -9 of the daemon no server is left, and a call that was under way is unknown and not run again', async (t) => {
   const bad = badServer(tempFolder(t), 'hangs', 'stays')
   const { options } = await optionsFor(t, script)
   const all = { ...options, policy, mcp: { s: bad.config }, limits: { ...options.limits, mcpGraceMs: 15_000 } }
@@ -34,7 +34,7 @@ test('M7 after kill -9 of the daemon no server is left, and a call that was unde
   assert.deepEqual([outcomes, bad.ran('act')], [['unknown'], 1])
 })
 
-test('M9 a daemon killed while it polls a task: the next one polls the same task and gets its result', async (t) => {
+test('a daemon killed while it polls a task: the next one polls the same task and gets its result', async (t) => {
   const http = await startHttpMcp('2026')
   atEnd(t, () => http.close())
   http.behaviour = 'task'
@@ -59,7 +59,7 @@ test('M9 a daemon killed while it polls a task: the next one polls the same task
   assert.equal(http.seen.filter((method) => method === 'tools/call').length, 1)
 })
 
-test('M8 a server that rejects the credentials parks the turn, and a new token continues it', async (t) => {
+test('a server that rejects the credentials parks the turn, and a new token continues it', async (t) => {
   const http = await startHttpMcp()
   atEnd(t, () => http.close())
   let token = 'old'

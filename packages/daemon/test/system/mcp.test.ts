@@ -60,7 +60,7 @@ test('a turn calls a tool of a reference server, and the journal has the call be
   )
 })
 
-test('M2 a server killed in a call without hints: the outcome is unknown, and the call is not run again', async (t) => {
+test('a server killed in a call without hints: the outcome is unknown, and the call is not run again', async (t) => {
   const bad = badServer(tempFolder(t), 'dies-in-call')
   bad.dieInNextCall()
   const { api } = await start(t, inOrder(calls(['mcp__s__act', { n: 1 }]), calls(['mcp__s__look', { n: 2 }]), done), {
@@ -75,7 +75,7 @@ test('M2 a server killed in a call without hints: the outcome is unknown, and th
   assert.deepEqual([bad.ran('act'), bad.ran('start')], [1, 2])
 })
 
-test('M2 with trust and readOnlyHint the call is run once more', async (t) => {
+test('with trust and readOnlyHint the call is run once more', async (t) => {
   const bad = badServer(tempFolder(t), 'dies-in-call')
   bad.dieInNextCall()
   const { api } = await start(t, inOrder(calls(['mcp__s__look', {}]), done), { s: { ...bad.config, trust: true } })
@@ -87,7 +87,7 @@ test('M2 with trust and readOnlyHint the call is run once more', async (t) => {
   assert.deepEqual([bad.ran('look'), ofType(events, 'tool-output').length], [2, 2])
 })
 
-test('M4 a schema that changed over a restart: the call against the old one is refused by name', async (t) => {
+test('a schema that changed over a restart: the call against the old one is refused by name', async (t) => {
   const bad = badServer(tempFolder(t), 'grows', 'dies-in-call')
   bad.dieInNextCall()
   const two = calls(['mcp__s__look', {}], ['mcp__s__act', { n: 1 }])
@@ -115,7 +115,7 @@ test('a tool that is gone after a restart is refused by name', async (t) => {
   assert.equal(bad.ran('act'), 0)
 })
 
-test('M5 a server that never answers: the turn starts within the grace, and user and model learn what is missing', async (t) => {
+test('a server that never answers: the turn starts within the grace, and user and model learn what is missing', async (t) => {
   const bad = badServer(tempFolder(t), 'silent')
   const { api, model } = await start(t, inOrder(done), { s: bad.config }, { limits: { mcpGraceMs: 100 } })
   const { events } = await turn(api)
@@ -123,7 +123,7 @@ test('M5 a server that never answers: the turn starts within the grace, and user
   assert.match(JSON.stringify(model.asked[0]?.messages[0]), /not available now.*- s: it is still starting/s)
 })
 
-test('M5 the tools of a server that starts late join the same turn', async (t) => {
+test('the tools of a server that starts late join the same turn', async (t) => {
   const [slow, gated] = [badServer(tempFolder(t), 'late'), badServer(tempFolder(t), 'gated')]
   const script = inOrder(calls(['mcp__gated__act', { n: 1 }]), calls(['mcp__slow__act', { n: 2 }]), done)
   const mcp = { slow: slow.config, gated: gated.config }
@@ -152,7 +152,7 @@ test('M5 the tools of a server that starts late join the same turn', async (t) =
   )
 })
 
-test('M3 a server that dies again and again is usable in the same turn each time', async (t) => {
+test('a server that dies again and again is usable in the same turn each time', async (t) => {
   const bad = badServer(tempFolder(t), 'dies-in-call')
   const rounds = [1, 2, 3, 4].flatMap((n) => [calls(['mcp__s__look', { n }]), calls(['mcp__s__act', { n }])])
   const inTurn = inOrder(...rounds, done)

@@ -37,7 +37,7 @@ const until = async (done: () => boolean): Promise<void> => {
 }
 
 test(
-  'M1 a server of 2026-07-28 and one of 2025 are told apart with one spawn each, and the verdict is remembered',
+  'a server of 2026-07-28 and one of 2025 are told apart with one spawn each, and the verdict is remembered',
   LIMIT,
   async (t) => {
     const stateDir = tempFolder(t)
@@ -59,7 +59,7 @@ test(
   },
 )
 
-test('M1 a server that dies of the era probe is one of 2025: its next start needs one spawn', LIMIT, async (t) => {
+test('a server that dies of the era probe is one of 2025: its next start needs one spawn', LIMIT, async (t) => {
   const stateDir = tempFolder(t)
   const bad = badServer(stateDir, 'strict')
   const first = await start(t, bad.config, { stateDir })
@@ -78,7 +78,7 @@ test('the filesystem server reads a file, and refuses one outside its folder', L
   assert.ok(refused.kind === 'answered' && refused.isError)
 })
 
-test('M3 a server that is killed ten times lists its tools again each time and answers', LIMIT, async (t) => {
+test('a server that is killed ten times lists its tools again each time and answers', LIMIT, async (t) => {
   const bad = badServer(tempFolder(t))
   const { server } = await start(t, bad.config)
   for (let round = 1; round <= 10; round += 1) {
@@ -90,27 +90,23 @@ test('M3 a server that is killed ten times lists its tools again each time and a
   assert.deepEqual([bad.ran('start'), bad.ran('act')], [11, 10])
 })
 
-test('M6 garbage on stdout is skipped and kept for the log', LIMIT, async (t) => {
+test('garbage on stdout is skipped and kept for the log', LIMIT, async (t) => {
   const { server } = await start(t, badServer(tempFolder(t), 'garbage').config)
   assert.equal(textOf(await call(server, 'act')), 'act done')
   assert.match(server.log.join('\n'), /stdout: Welcome to the server!/)
 })
 
-test(
-  'M6 a line of 100 MiB ends the server within bounded memory, is named, and the call is unknown',
-  LIMIT,
-  async (t) => {
-    const { server } = await start(t, badServer(tempFolder(t), 'long-line').config)
-    const before = process.memoryUsage().rss
-    const end = await call(server, 'act')
-    assert.ok(end.kind === 'lost')
-    assert.equal(end.fault.category, 'mcp_protocol_error')
-    assert.match(end.fault.error, /more than 16 MiB on stdout/)
-    assert.ok(process.memoryUsage().rss - before < 200 * 2 ** 20)
-  },
-)
+test('a line of 100 MiB ends the server within bounded memory, is named, and the call is unknown', LIMIT, async (t) => {
+  const { server } = await start(t, badServer(tempFolder(t), 'long-line').config)
+  const before = process.memoryUsage().rss
+  const end = await call(server, 'act')
+  assert.ok(end.kind === 'lost')
+  assert.equal(end.fault.category, 'mcp_protocol_error')
+  assert.match(end.fault.error, /more than 16 MiB on stdout/)
+  assert.ok(process.memoryUsage().rss - before < 200 * 2 ** 20)
+})
 
-test('M6 a server that reads no input is bounded and named', LIMIT, async (t) => {
+test('a server that reads no input is bounded and named', LIMIT, async (t) => {
   const { server } = await start(t, badServer(tempFolder(t), 'deaf').config, {
     limits: { inputBytesMax: 256 * 1024, callMs: 500 },
   })
@@ -130,7 +126,7 @@ test('a flood on stderr, second answers and answers to nobody do no harm', LIMIT
 })
 
 test(
-  'M7 what a server started ends with it: a child that a dying server leaves behind, and a wrapped server',
+  'what a server started ends with it: a child that a dying server leaves behind, and a wrapped server',
   LIMIT,
   async (t) => {
     const bad = badServer(tempFolder(t), 'forks')
@@ -152,7 +148,7 @@ test(
   },
 )
 
-test('M8 a lost HTTP session is replaced once, and the call is sent to the new one', LIMIT, async (t) => {
+test('a lost HTTP session is replaced once, and the call is sent to the new one', LIMIT, async (t) => {
   const http = await startHttpMcp()
   atEnd(t, () => http.close())
   const { server } = await start(t, { url: http.url })
@@ -166,7 +162,7 @@ test('M8 a lost HTTP session is replaced once, and the call is sent to the new o
   )
 })
 
-test('M8 a cut response ends the call at once as unknown; 401 is refused credentials', LIMIT, async (t) => {
+test('a cut response ends the call at once as unknown; 401 is refused credentials', LIMIT, async (t) => {
   const http = await startHttpMcp()
   atEnd(t, () => http.close())
   const { server } = await start(t, { url: http.url })
@@ -204,7 +200,7 @@ test('a server at a URL that goes away is named, and is used again once it is ba
   assert.equal(second.seen.filter((method) => method === 'tools/call').length, 1)
 })
 
-test('M10 progress resets the idle clock, and without progress the call ends', LIMIT, async (t) => {
+test('progress resets the idle clock, and without progress the call ends', LIMIT, async (t) => {
   const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 1_500 })
   assert.equal(textOf(await call(slow.server, 'act', { n: 3_500 })), 'act done 3500')
   const hung = await start(t, { ...badServer(tempFolder(t), 'hangs').config, callMs: 300 })
@@ -212,7 +208,7 @@ test('M10 progress resets the idle clock, and without progress the call ends', L
   assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time/)
 })
 
-test('M10 a call that reports progress forever still ends, at twelve times its limit', LIMIT, async (t) => {
+test('a call that reports progress forever still ends, at twelve times its limit', LIMIT, async (t) => {
   const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 150 })
   assert.equal((await call(slow.server, 'act', { n: 60_000 })).kind, 'lost')
 })

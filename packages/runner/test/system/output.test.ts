@@ -37,7 +37,7 @@ describe('the output of an exec', { skip: withoutBwrap }, async () => {
     ['process', 200],
   ] as const) {
     // bench/runner.ts runs 4,000 of them.
-    test(`${execs} short execs, 20 at a time at level ${level}, lose nothing (seed: drain race)`, async (t) => {
+    test(`${execs} short execs, 20 at a time at level ${level}, lose nothing`, async (t) => {
       const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
       const boxes = ['a', 'b']
       for (const id of boxes) assert.equal((await runner.box({ id })).isolation.level, level)
