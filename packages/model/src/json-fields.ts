@@ -8,8 +8,7 @@
  *     for `model`, and the last of them counts.
  */
 
-import { HeldBytes } from '@breakfall/wire/node'
-import { ENTRY_BYTES, type MemoryShare, taking } from './memory-budget.ts'
+import { ENTRY_BYTES, HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
 
 export type FieldLimits = {
   /** Of the value's JSON. Absent: only its place is wanted. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { JsonFields } from '../src/json-fields.ts'
-import { MemoryBudget, unboundedShare } from '../src/memory-budget.ts'
+import { MemoryBudget, unboundedShare } from '@breakfall/wire/node'
 
 const WANTED = new Map([
   ['model', { bytesMax: 64 }],

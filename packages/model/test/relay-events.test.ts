@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EventLines } from '../src/attempt/event-lines.ts'
-import { MemoryBudget } from '../src/memory-budget.ts'
+import { MemoryBudget } from '@breakfall/wire/node'
 import { HeldFrames } from '../src/relay/held-frames.ts'
 import { relayed } from './relayed.ts'
 import { answer, done, finish, role, text } from '../../../test/kit/openai-frames.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HeldFrames } from '../src/relay/held-frames.ts'
-import { MemoryBudget, unboundedShare } from '../src/memory-budget.ts'
+import { MemoryBudget, unboundedShare } from '@breakfall/wire/node'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { TOOLS } from './collect.ts'
 import { GOOD } from './play.ts'

@@ -13,7 +13,7 @@ import {
   responseFrames,
 } from '../../../test/kit/responses-frames.ts'
 import { framesIn } from '../../../test/kit/sse.ts'
-import { unboundedShare } from '../src/memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { relayed } from './relayed.ts'
 

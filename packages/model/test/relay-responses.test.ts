@@ -20,7 +20,7 @@ import {
   wholeResponse,
 } from '../../../test/kit/responses-frames.ts'
 import { framesIn } from '../../../test/kit/sse.ts'
-import { unboundedShare } from '../src/memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import { ClientStream } from '../src/relay/client-stream.ts'
 import { RELAY_DEFAULTS } from '../src/relay/relay.ts'
 import { type Relayed, relayed as relay, type RelayedOptions } from './relayed.ts'

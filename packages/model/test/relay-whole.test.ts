@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { valuesIn } from '../src/json-fields.ts'
-import { MemoryBudget } from '../src/memory-budget.ts'
+import { MemoryBudget } from '@breakfall/wire/node'
 import { relayed } from './relayed.ts'
 import { head, json, type Play, reset } from '../../../test/kit/plays.ts'
 

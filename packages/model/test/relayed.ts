@@ -12,7 +12,7 @@ import {
   type RelayTarget,
   type ReturnedHeaders,
 } from '../src/internal.ts'
-import { unboundedShare } from '../src/memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import { QUICK, TOOLS } from './collect.ts'
 import { type Exchange } from '../../../test/kit/exchange.ts'
 import { type Script, startModelServer } from '../../../test/kit/model-server.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { type MemoryShare, MemoryBudget, receiveBody } from '../src/internal.ts'
-import { unboundedShare } from '../src/memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import { withChanges } from '../src/relay/request-body.ts'
 
 const MIB = 1024 * 1024

@@ -30,7 +30,7 @@ const routes: Route[] = [
     answers: { 201: thing },
     handle: async (call) => ({
       status: 201,
-      json: { id: call.params['id'], ...(await readJson(call.req, thing, 1000)) },
+      json: { id: call.params['id'], ...(await readJson(call, thing, 1000)) },
     }),
   },
   {
@@ -295,7 +295,7 @@ test('a client that is slow with headers, a small body or inside a large body ge
     routes: [
       {
         ...(routes[1] as Route),
-        handle: async ({ req }) => ({ status: 201, json: await readJson(req, thing, 1000, 100) }),
+        handle: async (call) => ({ status: 201, json: await readJson(call, thing, 1000, 100) }),
       },
       {
         ...(routes[1] as Route),
@@ -359,4 +359,45 @@ test('an event stream is readable and ends', async () => {
   const response = await call('/stream')
   assert.equal(response.headers.get('content-type'), 'text/event-stream')
   assert.equal(await response.text(), 'event: a\nid: 1\ndata: {"x":1}\n\n')
+})
+
+test('what all bodies hold together is bounded, read or not, and others get 429 until they end', async (t) => {
+  const MIB = 1024 * 1024
+  const service = createService({
+    boundary: 'daemon',
+    authorize: () => {},
+    memoryBytesMax: 4 * MIB,
+    routes: [
+      { ...(routes[1] as Route), handle: async (call) => ({ status: 201, json: await readJson(call, thing) }) },
+      { ...(routes[1] as Route), method: 'put', handle: ({ signal }) => once(signal, 'abort').then(() => undefined) },
+    ],
+  })
+  const { port, url } = await service.listen(0)
+  t.after(() => service.close({ graceMs: 0 }))
+  const sockets: Socket[] = []
+  t.after(() => sockets.forEach((socket) => socket.destroy()))
+  const begin = (method: string, head: string, body: string): Promise<string> => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+    sockets.push(socket)
+    socket.write(`${method} /things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${head}\r\n\r\n`)
+    socket.write(body)
+    return once(socket, 'data').then(([data]) => String(data).slice(9, 12))
+  }
+  const ask = async (): Promise<number> =>
+    (
+      await fetch(`${url}/things/1`, {
+        method: 'POST',
+        body: '{"count":1}',
+        headers: { 'content-type': 'application/json' },
+      })
+    ).status
+  for (const [method, head, body] of [
+    ['POST', `Content-Length: ${MIB}`, ' '.repeat(MIB - 1)],
+    ['PUT', 'Transfer-Encoding: chunked', '1\r\n \r\n'],
+  ] as const) {
+    const answers = Array.from({ length: 40 }, () => begin(method, head, body))
+    assert.equal(await Promise.any(answers), '429', method)
+    for (const socket of sockets.splice(0)) socket.destroy()
+    while ((await ask()) !== 201); // until the server has seen that they are gone
+  }
 })

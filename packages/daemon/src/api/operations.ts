@@ -57,7 +57,7 @@ export function routesOf(handlers: AllHandlers): readonly Route[] {
       handle: async (context) => {
         const result = await handler({
           ...context,
-          body: async () => (body instanceof z.ZodType ? readJson(context.req, body) : undefined),
+          body: async () => (body instanceof z.ZodType ? readJson(context, body) : undefined),
         })
         if (result instanceof Reply) return result.result
         return result === undefined && form !== null ? undefined : { status: Number(status), json: result }

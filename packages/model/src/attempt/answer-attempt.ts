@@ -11,7 +11,7 @@ import { withReplay } from './replay.ts'
 import { startAttempt } from './start-attempt.ts'
 import { monotonicMs } from '../clock.ts'
 import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
-import { clientMemory } from '../memory-budget.ts'
+import { MemoryBudget } from '@breakfall/wire/node'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
@@ -59,6 +59,9 @@ export type AttemptResult =
   | { readonly complete: true; readonly finish: string; readonly proven: boolean }
   /** `diverged`: it was asked to continue kept text, and did not. */
   | { readonly complete: false; readonly fault: Fault; readonly diverged: boolean; readonly contentStarted: boolean }
+
+/** Of all answers that this process asks for itself, such as those of a daemon's sessions. */
+export const clientMemory = new MemoryBudget(192 * 1024 * 1024)
 
 const DRAFT_MS = 1_000 // between two drafts of one call
 const DELTA_CHARS_MAX = 4_096

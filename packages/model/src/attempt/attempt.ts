@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
 import type { SseFrame, SseRead } from '@breakfall/wire'
 import type { AttemptPhase } from '../answer.ts'
-import type { MemoryShare } from '../memory-budget.ts'
+import type { MemoryShare } from '@breakfall/wire/node'
 
 export type AttemptRequest = {
   /** A POST, unless it reads on where another request stopped. */

@@ -3,7 +3,7 @@ import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
 import { parsedBytes } from '../json-fields.ts'
-import { type MemoryShare, taking, unboundedShare } from '../memory-budget.ts'
+import { type MemoryShare, taking, unboundedShare } from '@breakfall/wire/node'
 import { objectArguments } from './read-answer.ts'
 
 /** Refuses what there is no room to parse. The room is free again afterwards, for the next answer. */

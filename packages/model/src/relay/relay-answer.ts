@@ -9,7 +9,7 @@
 import { classify, type Policy } from '@breakfall/faults'
 import { systemDice, systemNow } from '../clock.ts'
 import { Lifetime } from '../lifetime.ts'
-import { unboundedShare } from '../memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import {
   RELAY_DEFAULTS,
   type RelayOptions,

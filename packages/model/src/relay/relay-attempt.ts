@@ -30,7 +30,7 @@ import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts
 import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
-import type { MemoryShare } from '../memory-budget.ts'
+import type { MemoryShare } from '@breakfall/wire/node'
 import { objectOr } from '../json.ts'
 
 export type RelayAttemptOptions = {

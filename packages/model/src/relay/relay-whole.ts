@@ -24,7 +24,7 @@ import type {
 } from './relay.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
-import type { MemoryShare } from '../memory-budget.ts'
+import type { MemoryShare } from '@breakfall/wire/node'
 
 export async function relayWhole(
   request: RelayRequest,

@@ -9,10 +9,9 @@ import { Readable, type Transform, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Fault, isFault } from '@breakfall/faults'
-import { HeldBytes } from '@breakfall/wire/node'
 import type { JsonObject } from '../json.ts'
 import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../json-fields.ts'
-import { type MemoryShare, taking } from '../memory-budget.ts'
+import { HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
 
 /** A JSON object as bytes, with the places of the fields that may be changed on their way. */
 export type RequestBody = {

@@ -10,7 +10,7 @@ import { API_NAMES } from '../names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, ReturnedHeaders, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { receiveBody } from './request-body.ts'
-import { unboundedShare } from '../memory-budget.ts'
+import { unboundedShare } from '@breakfall/wire/node'
 import { isSameOrigin } from './relay-request.ts'
 import { resolvePolicy } from '../resolve-policy.ts'
 

@@ -45,7 +45,7 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
     createBox: async (call) => {
       refuseWhileClosing(context)
       const epoch = epochToChange(context, call)
-      const create = await readJson(call.req, boxCreateSchema)
+      const create = await readJson(call, boxCreateSchema)
       const prefix = call.params['prefix'] ?? ''
       const allowed = await allowedIn(context, create.network)
       const { workspace } = boxes.design(prefix, create, allowed) // refuses before anything is read in that folder
@@ -56,7 +56,7 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       return { status: 201, json: box.record }
     },
     checkBox: async (call) => {
-      const create = await readJson(call.req, boxCreateSchema)
+      const create = await readJson(call, boxCreateSchema)
       const allowed = await allowedIn(context, create.network)
       return { status: 200, json: boxes.design(call.params['prefix'] ?? '', create, allowed) }
     },
@@ -73,7 +73,7 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
     getNetwork: (call) => ({ status: 200, json: boxOf(context, call).networkView() }),
     setNetwork: async (call) => {
       boxToChange(context, call)
-      const network = await readJson(call.req, networkAllowSchema)
+      const network = await readJson(call, networkAllowSchema)
       const allowed = await allowedIn(context, network, 'allow')
       const box = boxToChange(context, call) // asking took time: the box may have another owner by now
       await box.setNetwork(network.allow, allowed ?? [])

@@ -14,7 +14,7 @@ export function checkpointHandlers(context: ApiContext): Record<Names, Handler> 
   return {
     takeCheckpoint: async (call) => {
       boxToChange(context, call)
-      const { label = null, limitMs } = await readJson(call.req, checkpointCreateSchema)
+      const { label = null, limitMs } = await readJson(call, checkpointCreateSchema)
       const checkpoints = changeable(boxToChange(context, call))
       return { status: 201, json: await checkpoints.take(label, limitMs) }
     },
@@ -33,7 +33,7 @@ export function checkpointHandlers(context: ApiContext): Record<Names, Handler> 
     },
     restoreCheckpoint: async (call) => {
       boxToChange(context, call)
-      const request = await readJson(call.req, restoreRequestSchema)
+      const request = await readJson(call, restoreRequestSchema)
       return { status: 200, json: await changeable(boxToChange(context, call)).restore(idOf(call), request) }
     },
   }

@@ -65,7 +65,7 @@ export const boxToEnd = (context: ApiContext, call: RunnerCall): Box => boxToCha
 
 /** For calls without a body: refuses any field, because sending one is a mistake. */
 export async function refuseFields(call: RunnerCall): Promise<void> {
-  await readJson(call.req, NO_FIELDS)
+  await readJson(call, NO_FIELDS)
 }
 
 const NO_FIELDS = body({})

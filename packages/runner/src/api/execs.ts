@@ -47,7 +47,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
   return {
     startExec: async (call) => {
       boxToChange(context, call)
-      const request = await readJson(call.req, execRequestSchema)
+      const request = await readJson(call, execRequestSchema)
       const box = boxToChange(context, call) // reading the body took time: the box may be gone by now
       const { exec, isNew } = await box.starter
         .start(request, () => void boxToChange(context, call))
@@ -80,7 +80,7 @@ export function execHandlers(context: ApiContext): Record<Names, Handler> {
     writeStdin: (call) => writeStdin(context, call),
     signalExec: async (call) => {
       execOf(boxToChange(context, call), call)
-      const { signal } = await readJson(call.req, execSignalSchema)
+      const { signal } = await readJson(call, execSignalSchema)
       const exec = liveExec(boxToChange(context, call), call) // reading the body took time: another owner may be here
       if (!(await exec.signal(signal))) throw finished(exec.id)
       return { status: 200, json: exec.record() }

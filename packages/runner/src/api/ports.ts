@@ -11,7 +11,7 @@ export function portHandlers(context: ApiContext): Record<'openPort' | 'listPort
   return {
     openPort: async (call) => {
       requirePorts(context, boxToChange(context, call))
-      const { port } = await readJson(call.req, boxPortCreateSchema)
+      const { port } = await readJson(call, boxPortCreateSchema)
       const box = boxToChange(context, call)
       requireRunning(box.id, box.state)
       await box.openNetwork()

@@ -4,18 +4,19 @@ import { Fault, isFault } from '@breakfall/faults'
 import type { z } from 'zod'
 import { invalidRequest, parseRequest } from '../parse.ts'
 import { HeldBytes } from './held-bytes.ts'
+import { type MemoryShare, taking } from './memory-budget.ts'
 
 export const BODY_BYTES_MAX = 1024 * 1024
 const BODY_MS = 60_000 // a mebibyte over the slowest usable connection
 
 /** An empty body means `{}`: calls whose fields are all optional need none. */
 export async function readJson<T>(
-  req: IncomingMessage,
+  { req, memory }: { readonly req: IncomingMessage; readonly memory: MemoryShare },
   schema: z.ZodType<T>,
   bytesMax = BODY_BYTES_MAX,
   withinMs = BODY_MS,
 ): Promise<T> {
-  const bytes = await readBytes(req, bytesMax, withinMs)
+  const bytes = await readBytes(req, memory, bytesMax, withinMs)
   if (bytes.length === 0) return parseRequest(schema, {})
   const type = (req.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
   if (type !== 'application/json') {
@@ -35,15 +36,21 @@ export function bodyChunks(req: IncomingMessage, silenceMs = BODY_MS): AsyncGene
 // ---- details ----
 
 /** The whole body, which must arrive in time. */
-async function readBytes(req: IncomingMessage, bytesMax: number, withinMs: number): Promise<Buffer> {
+async function readBytes(
+  req: IncomingMessage,
+  memory: MemoryShare,
+  bytesMax: number,
+  withinMs: number,
+): Promise<Buffer> {
   const announced = Number(req.headers['content-length'] ?? 0)
   if (announced > bytesMax) throw tooLarge(bytesMax)
-  const held = new HeldBytes()
+  const held = new HeldBytes(taking(memory))
   const until = performance.now() + withinMs
   for await (const chunk of chunksOf(req, () => until - performance.now(), withinMs)) {
     if (held.length + chunk.length > bytesMax) throw tooLarge(bytesMax)
     held.add(chunk)
   }
+  taking(memory)(held.length)
   return Buffer.concat(held.blocks(), held.length)
 }
 

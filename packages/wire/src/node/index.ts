@@ -4,6 +4,7 @@ export { FOLDER_KEY, isSigned, type SignedFolders, signFolders } from './folder-
 export { bearerToken, checkHost, checkOrigin, sameToken } from './guards.ts'
 export { HeldBytes } from './held-bytes.ts'
 export { type Bound, createHttpServer, type HttpServer, type Refusal } from './http-server.ts'
+export { ENTRY_BYTES, MemoryBudget, MemoryShare, taking, unboundedShare } from './memory-budget.ts'
 export { newId } from './new-id.ts'
 export { createService, type RequestContext, type Route, type RouteResult } from './service.ts'
 export { SseResponse } from './sse-response.ts'

@@ -4,6 +4,7 @@
  * I1  Every response carries `x-request-id`; every failure is a problem document with that id.
  * I2  A caller that is not let in learns nothing: Host, Origin and token are checked before the response depends on whether a route
  *     exists. Only routes marked `open` need no token.
+ * I3  What all requests hold together is bounded. A request with a body takes what Node buffers of it before anyone reads it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Boundary, classify, Fault, isFault } from '@breakfall/faults'
@@ -14,6 +15,7 @@ import { sendFault, sendJson } from './answers.ts'
 import { checkHost, checkOrigin } from './guards.ts'
 import { createHttpServer, type HttpServer, type HttpServerOptions } from './http-server.ts'
 import { type Match, matchRoute } from './match.ts'
+import { MemoryBudget, type MemoryShare, taking } from './memory-budget.ts'
 import { newId } from './new-id.ts'
 
 /** One request, as a route's handler sees it. */
@@ -26,6 +28,8 @@ export type RequestContext = {
   readonly requestId: string
   /** Aborted when the client is gone. */
   readonly signal: AbortSignal
+  /** What this request holds. Closed when it is answered. */
+  readonly memory: MemoryShare
 }
 
 /** What a handler returns; undefined if it wrote the response itself. */
@@ -39,6 +43,8 @@ export type Route = OpenApiRoute & {
 
 export type ServiceOptions = Pick<HttpServerOptions, 'upgrade' | 'limits'> & {
   readonly routes: readonly Route[]
+  /** Of all request bodies together. */
+  readonly memoryBytesMax?: number | undefined
   /** Throws `unauthorized` (or hides what exists). Not called for routes marked `open`. */
   readonly authorize: (req: IncomingMessage, params: Readonly<Record<string, string>>) => void
   readonly boundary: Boundary
@@ -51,13 +57,36 @@ export type ServiceOptions = Pick<HttpServerOptions, 'upgrade' | 'limits'> & {
 }
 
 export function createService(options: ServiceOptions): HttpServer {
-  const { upgrade, limits, headers } = options
-  return createHttpServer({ handle: (req, res) => answer(req, res, options), upgrade, limits, headers })
+  const { upgrade, limits, headers, memoryBytesMax = MEMORY_BYTES_MAX } = options
+  const budget = new MemoryBudget(memoryBytesMax)
+  const handle = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    const memory = budget.open()
+    try {
+      await answer(req, res, options, memory)
+    } finally {
+      memory.close()
+    }
+  }
+  return createHttpServer({ handle, upgrade, limits, headers })
 }
 
 // ---- details, in the order they are used above ----
 
-async function answer(req: IncomingMessage, res: ServerResponse, options: ServiceOptions): Promise<void> {
+const MEMORY_BYTES_MAX = 64 * 1024 * 1024 // twenty of the largest JSON bodies at once, or five hundred uploads
+const BUFFERED_BYTES = 128 * 1024 // measured: of a body that nobody reads, Node holds this much
+
+/** What Node buffers of the body. */
+function bufferedBytes({ headers }: IncomingMessage): number {
+  const announced = headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Infinity
+  return Math.min(announced, BUFFERED_BYTES)
+}
+
+async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  options: ServiceOptions,
+  memory: MemoryShare,
+): Promise<void> {
   const requestId = newId()
   const from = performance.now()
   const gone = new AbortController()
@@ -80,9 +109,10 @@ async function answer(req: IncomingMessage, res: ServerResponse, options: Servic
     if (match.route?.open !== true) options.authorize(req, match.params) // I2
     const found = foundOrThrow(match, path, query)
     route = `${found.method.toUpperCase()} ${found.path}`
+    taking(memory)(bufferedBytes(req)) // I3
     const { method = 'GET' } = req
     const { params } = match
-    const result = await found.handle({ req, res, method, params, query, requestId, signal: gone.signal })
+    const result = await found.handle({ req, res, method, params, query, requestId, signal: gone.signal, memory })
     if (result !== undefined && !res.headersSent) sendJson(res, result.status, result.json, result.headers)
   } catch (thrown) {
     const signal = isBroken(thrown) ? gone.signal : undefined

@@ -1,7 +1,7 @@
 /** The memory budget of a process, and the shares of its requests. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MemoryBudget, unboundedShare } from '../src/memory-budget.ts'
+import { MemoryBudget, unboundedShare } from '../src/node/memory-budget.ts'
 
 test('shares together never hold more than the budget, and a refused take takes nothing', () => {
   const budget = new MemoryBudget(100)

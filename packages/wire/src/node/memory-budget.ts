@@ -1,5 +1,6 @@
 /**
- * The memory that all requests of a process may hold together: request bodies, held answers, what is remembered to heal them.
+ * The memory that all requests of a service may hold together: request bodies, and in the gateway held answers and what is remembered
+ * to heal them.
  * Each request takes from the budget what its data really costs, in a share of its own.
  *
  * I1  The shares together never hold more than the budget.
@@ -95,9 +96,6 @@ export const taking =
       errorRaw: `no room for ${bytes} more bytes`,
     })
   }
-
-/** Of the model client: all answers that this process asks for itself, such as those of a daemon's sessions. */
-export const clientMemory = new MemoryBudget(192 * 1024 * 1024)
 
 /** For callers without a budget, such as one program's own `resilientFetch`. */
 export const unboundedShare = (): MemoryShare => new MemoryBudget(Number.POSITIVE_INFINITY).open()
