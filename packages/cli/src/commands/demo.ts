@@ -3,7 +3,7 @@ import { DaemonClient } from '@breakfall/client'
 import { EXIT_CODES } from '@breakfall/faults'
 import type { Context } from '../context.ts'
 import { demoDaemon } from '../demo/demo-daemon.ts'
-import { startStage } from '../demo/stage.ts'
+import { startDemoStage } from '../demo/demo-stage.ts'
 import { untilSignal } from '../process/until-signal.ts'
 import { chosenIsolation, withoutBreakfall } from '../rehearsal/rehearse.ts'
 import { shellQuoted } from '../render/shell-quoted.ts'
@@ -24,7 +24,7 @@ export async function demoCommand({ out, config }: Context, options: DemoOptions
   const stopped = untilSignal()
   const isolation = chosenIsolation(options.isolation, 'this demo', out)
   await using started = new AsyncDisposableStack()
-  const stage = await startStage({ isolation, plan: options.plan ?? 'none' })
+  const stage = await startDemoStage({ isolation, plan: options.plan ?? 'none' })
   started.defer(() => stage.close())
   const { supervised, address } = demoDaemon(stage, {
     args: [

@@ -7,7 +7,7 @@ import type { Env } from '../config/env.ts'
 import { readToken } from '../daemon/find.ts'
 import { startArguments } from '../process/self.ts'
 import { type ChaosAnswer, chaosRequestIn } from './chaos-link.ts'
-import type { Stage } from './stage.ts'
+import type { DemoStage } from './demo-stage.ts'
 
 const ANSWER_MS = 100 // for the answer to `kill -9 the daemon` to reach the page
 
@@ -18,7 +18,7 @@ export type DemoDaemon = {
 }
 
 export function demoDaemon(
-  stage: Stage,
+  stage: DemoStage,
   options: { readonly args: readonly string[]; readonly env: Env; readonly onRestart: () => void },
 ): DemoDaemon {
   let address: DaemonAddress | undefined

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { startTcpProxy } from '@breakfall/chaos'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
 import { startMovingProxy } from '../../../cli/src/rehearsal/moving-proxy.ts'
-import { startRunnerProcess } from '../../../cli/src/rehearsal/runner-process.ts'
+import { startStageRunner } from '../../../cli/src/rehearsal/stage-runner.ts'
 import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 import { browserTest, textOf } from '../kit/suite.ts'
@@ -18,7 +18,7 @@ browserTest(
   async ({ open }) => {
     await using parts = new AsyncDisposableStack()
     const place = parts.use(new Place())
-    const runner = await startRunnerProcess({
+    const runner = await startStageRunner({
       stateDir: join(place.home, 'runner'),
       allowWorkspace: [place.folder],
       isolation: hasSandbox ? undefined : 'process',
