@@ -8,7 +8,7 @@ import { messageItem, responseFrames, upToDelta, wholeResponse } from '../../../
 
 const TOO_OLD = { error: { message: 'Response can no longer be streamed because it is more than 5 minutes old.' } }
 
-test('the model client refuses what it has no room to parse: an answer in one piece, an event, a background answer’s end', async () => {
+test('the model client refuses what it has no room to parse: an answer in one piece, an event, the end of a background answer', async () => {
   const costly = { more: 'COSTLY' }
   const list = `[${'{},'.repeat(2_000_000)}{}]` // 6 MB, and 200 MB once it is parsed
   const costlyJson = (value: object): string => JSON.stringify(value).replace('"COSTLY"', list)
