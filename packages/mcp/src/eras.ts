@@ -5,9 +5,10 @@
  * I2  The verdict that a server speaks the protocol of 2025 expires: an updated server would still answer that handshake.
  */
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isObject } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS, type McpServerConfig } from './config.ts'
@@ -55,9 +56,7 @@ export class Eras {
     if (this.#file === undefined) return
     try {
       mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 })
-      const fresh = `${this.#file}.${process.pid}`
-      writeFileSync(fresh, JSON.stringify(Object.fromEntries(this.#all())), { mode: 0o600 })
-      renameSync(fresh, this.#file)
+      replaceFile(this.#file, JSON.stringify(Object.fromEntries(this.#all())), { isShared: true })
     } catch {
       // Without the file the next start probes again, which works as well.
     }

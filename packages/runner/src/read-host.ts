@@ -1,9 +1,9 @@
 /** Reads at the start what this machine offers, and puts together what all boxes share. */
-import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { type Environment, homeFolder, inheritedDescriptors } from '@breakfall/supervisor/platform'
+import { type Environment, homeFolder, inheritedDescriptors, replaceFile } from '@breakfall/supervisor/platform'
 import { Fences } from './box/fences.ts'
 import { parseMount } from './box/mounts.ts'
 import { systemClock } from './clock.ts'
@@ -147,8 +147,7 @@ function writeSeccomp(stateDir: string): string | null {
   if (program === null) return null
   const file = join(stateDir, 'seccomp.bpf')
   if (existsSync(file) && readFileSync(file).equals(program)) return file // a full disk must not keep the runner from starting
-  writeFileSync(`${file}.new`, program, { mode: 0o600 })
-  renameSync(`${file}.new`, file) // keepers of an earlier runner may be reading it
+  replaceFile(file, program) // keepers of an earlier runner may be reading it
   return file
 }
 

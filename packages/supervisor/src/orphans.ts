@@ -5,9 +5,10 @@
  *     the same boot of the machine. A reused pid has neither.
  * I2  The records of a supervisor that is alive are left alone.
  */
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { isObject } from '@breakfall/faults/internal'
+import { replaceFile } from './files.ts'
 import { bootId, hasVariable, readProcess } from './platform.ts'
 import { type Leader, livingProcesses, signalEntry, SUPERVISOR_MARK } from './process-table.ts'
 import { SUPERVISOR_ID } from './reaper.ts'
@@ -66,19 +67,9 @@ function writeRecord(stateDir: string, leaders: readonly Leader[]): void {
       return
     }
     mkdirSync(stateDir, { recursive: true, mode: 0o700 })
-    writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 })
-    renameSync(`${file}.new`, file)
+    replaceFile(file, JSON.stringify(record))
   } catch {
     // The reaper is still there; this is only the second safety net.
-    removeLeftover(`${file}.new`)
-  }
-}
-
-function removeLeftover(file: string): void {
-  try {
-    rmSync(file, { force: true })
-  } catch {
-    // Not a folder, or not ours: then nothing was left there.
   }
 }
 

@@ -12,6 +12,8 @@ import { endianness, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
 
+export { replaceFile, type Replacing } from './files.ts'
+
 // ---- processes ----
 
 /** Whether this system shows every process with its parent, its environment and its sockets. Without it only groups are known. */

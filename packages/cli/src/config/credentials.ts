@@ -3,11 +3,11 @@
  *
  * I1  Only its owner can read it (0600), also while it is being written, and a crash leaves the old or the new file.
  */
-import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { body, providerName, text } from '@breakfall/wire/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { parse, stringify } from 'smol-toml'
 import { z } from 'zod'
 import type { Env } from './env.ts'
@@ -64,20 +64,12 @@ const credentialsSchema = z.record(providerName(), body({ apiKey: text(8_192, 'a
 function writeCredentials(env: Env, keys: Credentials): string {
   const file = credentialsFile(env)
   const tables = Object.fromEntries(Object.entries(keys).map(([name, apiKey]) => [name, { apiKey }]))
-  const temporary = `${file}.${randomBytes(6).toString('hex')}`
+  const content = `# Keys that "breakfall login" stored. Keep this file to yourself.\n${stringify(tables)}`
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    const handle = openSync(temporary, 'wx', 0o600)
-    try {
-      writeSync(handle, `# Keys that "breakfall login" stored. Keep this file to yourself.\n${stringify(tables)}`)
-      fsyncSync(handle)
-    } finally {
-      closeSync(handle)
-    }
-    renameSync(temporary, file)
+    replaceFile(file, content, { isDurable: true, isShared: true })
     return file
   } catch (cause) {
-    rmSync(temporary, { force: true })
     throw new Fault('invalid_request', { error: `Cannot write ${file}; no key was changed`, cause })
   }
 }

@@ -2,12 +2,13 @@
  * How a runner gets its token and joins a fleet. Its token is derived from the key of the fleet if that is on this machine, fetched
  * with a one-time code, or already in its token file.
  */
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { Fault, faultFrom } from '@breakfall/faults'
 import { type JoinOptions } from '@breakfall/runner'
 import { runnerIdIn } from '@breakfall/runner/internal'
 import { runnerEnrolledSchema } from '@breakfall/wire'
 import { parseTokens, readFleetKey } from '@breakfall/wire/node'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import { allowedFolders } from '../workspace/allowed.ts'
 import { cmd } from '../process/command-name.ts'
@@ -63,8 +64,7 @@ const hasEnrolled = (tokenFile: string): boolean =>
 function putToken(tokenFile: string, token: string): void {
   const text = existsSync(tokenFile) ? readFileSync(tokenFile, 'utf8') : ''
   if (parseTokens(text)[0]?.token === token) return
-  writeFileSync(`${tokenFile}.new`, `${ENROLLED}\n${token}\n${text}`, { mode: 0o600 })
-  renameSync(`${tokenFile}.new`, tokenFile)
+  replaceFile(tokenFile, `${ENROLLED}\n${token}\n${text}`)
 }
 
 async function enrolled(urls: readonly string[], runnerId: string, code: string): Promise<string> {

@@ -6,9 +6,10 @@
  *
  * I1  A listed box that a session still uses at that runner is not removed: the daemon died before it deleted the session.
  */
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isFault } from '@breakfall/faults'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { z } from 'zod'
 import type { BoxRemoval } from './boxes-of.ts'
 import type { Ports } from './ports.ts'
@@ -105,8 +106,7 @@ export class BoxRemovals {
   #write(boxes: readonly BoxRemoval[]): void {
     try {
       if (boxes.length === 0) return rmSync(this.#file, { force: true })
-      writeFileSync(`${this.#file}.new`, JSON.stringify(boxes), { mode: 0o600 })
-      renameSync(`${this.#file}.new`, this.#file)
+      replaceFile(this.#file, JSON.stringify(boxes))
     } catch (thrown) {
       this.#ports.log.error({ err: thrown, boxes }, 'boxes of deleted sessions may stay at their runner')
     }

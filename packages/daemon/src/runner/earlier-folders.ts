@@ -2,9 +2,9 @@
  * The folders that runs of earlier versions had noted in two lists, for all callers of the API. Now a run signs its session's
  * folders. Sessions from before have no signature, so they get one for what was on the lists; nothing else is left of these.
  */
-import { readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, realpathSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { homeFolder } from '@breakfall/supervisor/platform'
+import { homeFolder, replaceFile } from '@breakfall/supervisor/platform'
 import type { BoxCreate } from '@breakfall/wire'
 import { FOLDER_KEY, signFolders } from '@breakfall/wire/node'
 
@@ -66,9 +66,7 @@ export function takeInEarlierFolders(stateDir: string, now: string): readonly st
     mounts: kept(known.mounts, all.mounts),
     dropped: [...new Set([...known.dropped, ...dropped])],
   }
-  const file = fileIn(stateDir)
-  writeFileSync(`${file}.new`, `${JSON.stringify(earlier, null, 2)}\n`, { mode: 0o600 })
-  renameSync(`${file}.new`, file)
+  replaceFile(fileIn(stateDir), `${JSON.stringify(earlier, null, 2)}\n`)
   for (const name of ['workspaces', 'mounts']) rmSync(join(stateDir, name), { force: true })
   return dropped
 }

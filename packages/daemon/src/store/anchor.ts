@@ -5,17 +5,9 @@
  * I1  Written after the commit, never before: an anchor may lag behind its journal, but never runs ahead of it.
  * I2  A torn last line is ignored; any other unreadable line is reported.
  */
-import {
-  closeSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  truncateSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs'
+import { errorCode } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 
 export type Head = { readonly seq: number; readonly hash: string }
 
@@ -103,15 +95,8 @@ export class Anchor {
   }
 
   #rewrite(): void {
-    const next = `${this.#file}.new`
-    const fd = openSync(next, 'w', 0o600)
-    try {
-      for (const [id, { seq, hash }] of this.#heads) writeSync(fd, lineOf(id, seq, hash))
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-    renameSync(next, this.#file)
+    const lines = [...this.#heads].map(([id, { seq, hash }]) => lineOf(id, seq, hash))
+    replaceFile(this.#file, lines.join(''), { isDurable: true })
     closeSync(this.#fd)
     this.#fd = openSync(this.#file, 'a', 0o600)
     this.#lines = this.#heads.size
@@ -142,7 +127,7 @@ function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return ''
+    if (errorCode(error) === 'ENOENT') return ''
     throw error
   }
 }

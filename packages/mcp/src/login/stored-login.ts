@@ -4,10 +4,10 @@
  * I1  Only the owner can read a file (0600), even while it is being written, and a crash leaves the old or the new one.
  * I2  A login belongs to one URL. Its tokens are not sent to any other URL.
  */
-import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isObject } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import type {
   AuthorizationServerMetadata,
   OAuthClientInformationMixed,
@@ -42,15 +42,7 @@ export function readLogin(stateDir: string, name: string, url: string): StoredLo
 export function writeLogin(stateDir: string, name: string, login: StoredLogin): string {
   mkdirSync(join(stateDir, FOLDER), { recursive: true, mode: 0o700 })
   const file = fileOf(stateDir, name)
-  const fresh = `${file}.${randomBytes(4).toString('hex')}`
-  const fd = openSync(fresh, 'wx', 0o600) // I1
-  try {
-    writeSync(fd, JSON.stringify(login))
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-  renameSync(fresh, file)
+  replaceFile(file, JSON.stringify(login), { isDurable: true, isShared: true }) // I1
   return file
 }
 

@@ -5,23 +5,22 @@
  * I1  Nothing is acknowledged before it is on disk, like a reservation: a killed runner keeps its fences.
  * I2  A fence without a box is kept for a week. No request is under way that long.
  */
-import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { syncFile, syncFolder } from '../state/disk.ts'
 import { SyncedLines } from '../state/synced-lines.ts'
 
 type Fence = { epoch: number; atMs: number; readonly burned: Set<string> }
 
 export class Fences {
-  readonly #folder: string
+  readonly #file: string
   readonly #now: () => number
   readonly #fences = new Map<string, Fence>()
   #lines: SyncedLines
 
   constructor(stateDir: string, now: () => number) {
-    this.#folder = stateDir
+    this.#file = join(stateDir, 'fences')
     this.#now = now
     this.#lines = new SyncedLines(this.#file)
     for (const line of this.#lines.read()) this.#load(line)
@@ -75,10 +74,6 @@ export class Fences {
 
   // ---- details, in the order they are used above ----
 
-  get #file(): string {
-    return join(this.#folder, 'fences')
-  }
-
   #load(line: string): void {
     const [kind, box, value, at] = line.split(' ')
     if (box === undefined || value === undefined || at === undefined) return
@@ -99,12 +94,8 @@ export class Fences {
       `epoch ${box} ${epoch} ${atMs}`,
       ...[...burned].map((execId) => `burn ${box} ${execId} ${atMs}`),
     ])
-    const beside = `${this.#file}.new`
-    writeFileSync(beside, lines.map((line) => `${line}\n`).join(''), { mode: 0o600 })
-    syncFile(beside)
+    replaceFile(this.#file, lines.map((line) => `${line}\n`).join(''), { isDurable: true })
     this.#lines.close()
-    renameSync(beside, this.#file)
-    syncFolder(this.#folder)
     this.#lines = new SyncedLines(this.#file)
   }
 }

@@ -5,9 +5,10 @@
  * I1  Every change by the box lies between a start and its end: both are read from the clock that stamps files.
  * I2  A start that has no end yet, or whose process was killed, covers everything up to now.
  */
-import { closeSync, fstatSync, futimesSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, fstatSync, futimesSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { pollUntil } from '../waiting.ts'
 
 export type Span = { readonly from: bigint; /** Exclusive. */ readonly to: bigint }
@@ -140,10 +141,8 @@ export class Activity {
       ...(this.#spans ?? []).map(({ from, to }) => `${from} ${to}`),
       ...[...this.#open.values()].map((from) => `${from} -`),
     ]
-    const file = join(this.#folder, 'activity')
     try {
-      writeFileSync(`${file}.new`, `${lines.join('\n')}\n`, { mode: 0o600 })
-      renameSync(`${file}.new`, file)
+      replaceFile(join(this.#folder, 'activity'), `${lines.join('\n')}\n`)
     } catch (error) {
       if (errorCode(error) !== 'ENOSPC' && errorCode(error) !== 'EDQUOT') throw error // a full disk must not stop a command
     }

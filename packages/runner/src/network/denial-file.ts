@@ -2,7 +2,7 @@
  * Keeps a box's refused names on disk, so people still see them after a restart of the runner. Written at most once a second
  * and not synced: a box may try again and again, and nothing but that list depends on it.
  */
-import { renameSync, writeFileSync } from 'node:fs'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { readJsonFile } from '../state/disk.ts'
 import type { Denials } from './denials.ts'
 
@@ -34,8 +34,7 @@ export class DenialFile {
     clearTimeout(this.#timer)
     this.#timer = undefined
     try {
-      writeFileSync(`${this.#file}.new`, JSON.stringify(this.#denials.list), { mode: 0o600 })
-      renameSync(`${this.#file}.new`, this.#file)
+      replaceFile(this.#file, JSON.stringify(this.#denials.list))
     } catch {
       // The disk is full, or the box was removed.
     }

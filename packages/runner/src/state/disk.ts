@@ -1,26 +1,13 @@
-/** Small files that are never half written: written to a temporary file, synced, renamed. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+/** The runner's files and folders: JSON that is never half written, whole writes, and trees that a command made. */
+import { mkdirSync, readFileSync, writeSync } from 'node:fs'
 import { chmod, readdir, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
 
 /** All or nothing, even after a power cut. */
 export function writeJsonDurably(file: string, value: unknown): void {
-  const beside = `${file}.new`
-  try {
-    const fd = openSync(beside, 'w', 0o600)
-    try {
-      writeFully(fd, Buffer.from(JSON.stringify(value) + '\n'))
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-    renameSync(beside, file)
-  } catch (error) {
-    rmSync(beside, { force: true })
-    throw error
-  }
-  syncFolder(dirname(file))
+  replaceFile(file, `${JSON.stringify(value)}\n`, { isDurable: true })
 }
 
 /** Undefined if there is no file; throws if it cannot be read or parsed. */
@@ -37,17 +24,6 @@ export function readJsonFile(file: string): unknown {
 
 export function makeFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o700 })
-}
-
-export const syncFolder = (path: string): void => syncFile(path)
-
-export function syncFile(path: string): void {
-  const fd = openSync(path, 'r')
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
 }
 
 /** The kernel may write less than it was given without reporting an error. */

@@ -2,12 +2,13 @@
  * The shared store: PostgreSQL, with eight connections for each daemon. One renews the lease, one hears hints, two append, four do
  * everything else.
  */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FileLock } from '@breakfall/supervisor/platform'
 import { Fault, type FaultReport, isFault } from '@breakfall/faults'
 import { within } from '@breakfall/supervisor/internal'
 import { newId } from '@breakfall/wire/node'
+import { replaceFile } from '@breakfall/supervisor/platform'
 import { lockFolder } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { DaemonRow, Hints, Lease, NewCommand, RunnerRegistry } from '../sharing.ts'
@@ -304,8 +305,7 @@ class BootFile {
   /** A note that cannot be written costs the next start the wait for this lease, and nothing else. */
   write(bootId: string): void {
     try {
-      writeFileSync(`${this.#file}.new`, `${bootId}\n`, { mode: 0o600 })
-      renameSync(`${this.#file}.new`, this.#file)
+      replaceFile(this.#file, `${bootId}\n`)
     } catch {
       // This machine's disk is full or read-only; the sessions are not on it.
     }
