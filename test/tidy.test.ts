@@ -87,6 +87,13 @@ test('no loop sleeps between attempts except those that are listed here with a r
   )
 })
 
+test('code waits with `sleep` and `within` of @breakfall/faults, or with a clock that is an argument', () => {
+  assert.deepEqual(
+    product.filter(({ text }) => /\bsetTimeout\b.* from 'node:timers\/promises'/.test(text)).map(({ path }) => path),
+    ['packages/runner/src/waiting.ts'], // its process may end meanwhile
+  )
+})
+
 test('no rejection is swallowed without a comment that says why', () => {
   const silent = /\.catch\(\s*\(\s*\)\s*=>\s*(?:\{\s*\}|undefined)\s*\)/g
   const empty = product.flatMap(({ path, text }) =>

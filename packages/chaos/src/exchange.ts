@@ -6,7 +6,7 @@
  * I3  Every planned fault is logged once, as injected or as missed.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { sleep } from '@breakfall/faults'
 import { finish, reset, writeRaw } from './connection.ts'
 import { dialectOf, errorJson, pingEvent } from './dialect.ts'
 import { type BodyFault, type ChaosFault, FAULT_KINDS, isBodyFault } from './fault-kinds.ts'
@@ -89,7 +89,7 @@ async function failHeaders(exchange: Exchange, fault: ChaosFault): Promise<void>
   const answer = await ask(exchange)
   if (fault.kind === 'slow_headers') {
     exchange.onHit('injected', NOTHING)
-    await sleep(Number(fault['ms']), undefined, { signal: exchange.gone })
+    await wait(Number(fault['ms']), exchange.gone)
     return passAnswer(exchange, answer)
   }
   const { socket } = exchange.req
@@ -193,18 +193,24 @@ async function end(exchange: Exchange, ending: Ending): Promise<void> {
       res.end()
       return undefined
     case 'resume':
-      return sleep(ending.afterMs, undefined, { signal: gone })
+      return wait(ending.afterMs, gone)
     case 'hold': {
       const ping = ending.pingMs === null ? undefined : pingEvent(dialectOf(req.url ?? ''))
       const timer = ping && setInterval(() => res.write(ping), ending.pingMs ?? 0)
       try {
-        await sleep(ending.ms, undefined, { signal: gone })
+        await wait(ending.ms, gone)
       } finally {
         clearInterval(timer)
       }
       return finish(req.socket)
     }
   }
+}
+
+/** Throws once the client is gone. */
+async function wait(ms: number, gone: AbortSignal): Promise<void> {
+  await sleep(ms, gone)
+  gone.throwIfAborted()
 }
 
 async function passAnswer(exchange: Exchange, answer: IncomingMessage): Promise<void> {

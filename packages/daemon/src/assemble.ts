@@ -2,7 +2,7 @@
 import { EarlierFolders } from './runner/earlier-folders.ts'
 import { Fault, redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import type { Logger } from 'pino'
 import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'

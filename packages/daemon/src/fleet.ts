@@ -2,7 +2,7 @@
  * What a daemon does besides if it shares its store: claims what is due, carries out what others ask of its sessions, and stands
  * still or gives everything up when its lease says so.
  */
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import type { Logger } from 'pino'
 import type { Engine } from './engine/engine.ts'
 import type { Ports } from './engine/ports.ts'

@@ -8,5 +8,5 @@ export { errorCode, isObject, messageOf, objectIn, parseObject } from './json.ts
 export { fingerprint } from './fingerprint.ts'
 export { costsNothing } from './free.ts'
 export { SERVE_STATES, type ServeFacts, type ServeState } from './serve.ts'
-export { TIMER_MS_MAX } from './sleep.ts'
+export { TIMER_MS_MAX, within } from './sleep.ts'
 export { bodyMessage, bodyRetryMs } from './status.ts'

@@ -8,7 +8,7 @@
  */
 import type { Fault } from '@breakfall/faults'
 import { type ChildEvent, type ExitReport, supervise, type Supervised } from '@breakfall/supervisor'
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'

@@ -1,4 +1,4 @@
-/** The runner's two bounded waits: polling for what no event reports, and a promise with a time limit. */
+/** Polling for what no event reports. */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export type PollLimits = {
@@ -24,16 +24,5 @@ export async function pollUntil<T>(
     const stepMs = steps[Math.min(step, steps.length - 1)] ?? 1
     await sleep(stepMs, undefined, { ref })
     waitedMs += stepMs
-  }
-}
-
-/** Resolves with the promise, or with undefined once `ms` have passed. */
-export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  const decided = new AbortController()
-  const timeout = sleep(ms, undefined, { signal: decided.signal }).catch(() => undefined) // aborted: the promise was faster
-  try {
-    return await Promise.race([promise, timeout])
-  } finally {
-    decided.abort()
   }
 }

@@ -8,8 +8,9 @@
  */
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
+import { within } from '@breakfall/faults/internal'
 import { CHANNEL_ENV, channelReader, type ChannelMessage, parseChannelMessage } from './channel.ts'
-import { pause, within } from './clock.ts'
+import { pause } from './clock.ts'
 import type { LineSplitter } from './lines.ts'
 import type { StartFailure } from './preflight.ts'
 import { startFailure } from './preflight.ts'
@@ -224,9 +225,10 @@ export class ChildRun {
     const { clock, limits } = this.#spec
     const outputs = [child.stdout, child.stderr].filter((stream) => stream != null) // there are none if no descriptor was free
     const channel = channelOf(child)
-    const drained = await within(Promise.all(outputs.map(ended)), limits.drainMs, { clock })
+    const byClock = { pause: (ms: number, signal?: AbortSignal) => pause(clock, ms, signal) }
+    const drained = await within(Promise.all(outputs.map(ended)), limits.drainMs, byClock)
     // A termination error is in the pipe before the exit. A grandchild that merely inherited the pipe is not waited for.
-    if (channel !== undefined) await within(ended(channel), Math.min(limits.drainMs, CHANNEL_DRAIN_MS), { clock })
+    if (channel !== undefined) await within(ended(channel), Math.min(limits.drainMs, CHANNEL_DRAIN_MS), byClock)
     for (const stream of [child.stdin, channel, ...outputs]) {
       stream?.removeAllListeners('data') // later output is ignored
       stream?.destroy()

@@ -65,18 +65,3 @@ export async function unlessAborted<T>(wanted: T | Promise<T>, signal: AbortSign
     signal.removeEventListener('abort', onAbort)
   }
 }
-
-/** The promise's result, or undefined if the time is up or the signal fires first. Leaves no timer. */
-export async function within<T>(
-  wanted: Promise<T>,
-  ms: number,
-  { signal, clock = systemClock }: { readonly signal?: AbortSignal | undefined; readonly clock?: Clock } = {},
-): Promise<T | undefined> {
-  const settled = new AbortController()
-  const over = signal === undefined ? settled.signal : AbortSignal.any([settled.signal, signal])
-  try {
-    return await Promise.race([wanted, pause(clock, ms, over).then(() => undefined)])
-  } finally {
-    settled.abort()
-  }
-}

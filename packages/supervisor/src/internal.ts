@@ -1,5 +1,4 @@
 /** For Breakfall's own packages. Not public: it may change in any release. */
-export { within } from './clock.ts'
 export { toDiagnostic } from './diagnostics.ts'
 export { explainingLine } from './explaining-line.ts'
 export { headline } from './headline.ts'

@@ -7,7 +7,7 @@
  * I3  The reason is that of this boot. An earlier crash is never blamed for a failure after the restart.
  */
 import type { Fault, FaultCategory } from '@breakfall/faults'
-import { within } from './clock.ts'
+import { within } from '@breakfall/faults/internal'
 import type { ServeLog } from './serve-log.ts'
 import type { Supervised } from './supervised.ts'
 

@@ -4,8 +4,8 @@
  * With `play` a program answers instead of the scripts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isObject, messageOf } from '@breakfall/faults/internal'
+import { sleep } from '@breakfall/faults'
 import { type Dialect, errorJson } from '../dialect.ts'
 import { portOf } from '../port.ts'
 import { type Api, apiFor, type OfferedTool } from './apis.ts'
@@ -153,11 +153,8 @@ async function sendEvents(res: ServerResponse, events: Iterable<string>, chunkDe
   res.once('close', () => gone.abort())
   res.flushHeaders()
   for (const event of events) {
-    try {
-      await sleep(chunkDelayMs, undefined, { signal: gone.signal })
-    } catch {
-      return // the client disconnected
-    }
+    await sleep(chunkDelayMs, gone.signal)
+    if (gone.signal.aborted) return // the client disconnected
     res.write(event)
   }
   res.end()

@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { DaemonAddress } from '@breakfall/client'
 import { describeCause, Fault, faultFrom, isFaultReport } from '@breakfall/faults'
+import { within } from '@breakfall/faults/internal'
 import type { Env } from '../config/env.ts'
 import { startArguments } from '../process/self.ts'
 import { readToken } from './find.ts'
@@ -59,10 +59,7 @@ export class ChildDaemon {
     const ended = once(child, 'exit')
     if (this.#address === undefined) child.kill('SIGTERM') // it is not in use yet
     child.stdin?.end()
-    const waiting = new AbortController()
-    const tooLong = sleep(STOP_MS_MAX, undefined, { signal: waiting.signal, ref: false })
-    await Promise.race([ended, this.#stays.promise, tooLong.catch(() => undefined /* one of the others was first */)])
-    waiting.abort()
+    await within(Promise.race([ended, this.#stays.promise]), STOP_MS_MAX)
     child.unref()
     for (const pipe of [child.stdin, child.stdout, child.stderr]) if (pipe instanceof Socket) pipe.unref()
   }

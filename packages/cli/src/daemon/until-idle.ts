@@ -1,6 +1,6 @@
 /** Waits until standard input is closed and no session is busy: then this daemon is no longer needed. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Daemon } from '@breakfall/daemon'
+import { sleep } from '@breakfall/faults'
 
 const CHECK_MS = 200
 

@@ -5,10 +5,10 @@
  *     of a download, and the next run would start the download again.
  * I2  The result of the run is out before that, and a signal ends the wait.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { DaemonClient } from '@breakfall/client'
 import { duration } from '@breakfall/faults/internal'
 import type { McpServerConfig } from '@breakfall/mcp'
+import { sleep } from '@breakfall/faults'
 import { launcherOf } from '../config/launchers.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'
@@ -36,7 +36,7 @@ export async function letDownloadsEnd(input: {
     if (starting.length === 0 || signal.aborted) return
     if (!hasSaid) for (const [name, config] of starting) input.out.say(notice(name, config, longest))
     hasSaid = true
-    await sleep(CHECK_MS, undefined, { signal }).catch(() => undefined) // the wait is over
+    await sleep(CHECK_MS, signal)
   }
 }
 

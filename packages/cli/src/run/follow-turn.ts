@@ -7,7 +7,7 @@
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
  */
 import type { DaemonClient } from '@breakfall/client'
-import { exitCodeOf, Fault, faultFrom, isFault, POLICY_DEFAULTS, sleep } from '@breakfall/faults'
+import { exitCodeOf, Fault, faultFrom, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import type {
   ProviderGiven,
   SameFolder,
@@ -18,6 +18,7 @@ import type {
   SessionProcess,
   Turn,
 } from '@breakfall/wire'
+import { within } from '@breakfall/faults/internal'
 import { waitingForDaemon, withHowToContinue } from '../daemon/lost.ts'
 import type { Interrupt } from '../process/interrupt.ts'
 import { instructionsLine } from '../render/instructions.ts'
@@ -146,13 +147,11 @@ async function stillRunning({ client }: FollowInput, sessionId: string): Promise
 }
 
 /** The result of the run is known: what is only asked for at its end delays it little, and never fails it. */
-async function briefly<T>(asked: Promise<T>): Promise<T | undefined> {
-  const waiting = new AbortController()
-  const late = sleep(LAST_CALL_MS, waiting.signal).then(() => undefined)
-  const answer = await Promise.race([asked.catch(() => undefined), late]) // it is only asked for at the end
-  waiting.abort()
-  return answer
-}
+const briefly = <T>(asked: Promise<T>): Promise<T | undefined> =>
+  within(
+    asked.catch(() => undefined), // it is only asked for at the end
+    LAST_CALL_MS,
+  )
 
 const followingNotice = (sessionId: string): string =>
   `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: ${cmd('cancel')} ${sessionId}`

@@ -1,7 +1,7 @@
 /** Metrics of turns that are under way: how long the first word takes, what waits for what, and how much of their budgets is left. */
 import { LIMITS, type Policy } from '@breakfall/faults'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Store } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'

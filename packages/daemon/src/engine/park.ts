@@ -11,8 +11,8 @@
  */
 import { connect } from 'node:net'
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
-import { within } from '@breakfall/supervisor/internal'
 import type { EventDraft } from '@breakfall/wire'
+import { within } from '@breakfall/faults/internal'
 import type { Parked } from '../turn/state.ts'
 import { type Due, dueOf, probeIntervalMs, resumeTime, waitText, type WakeSource, wakeSource } from '../turn/wait.ts'
 import { endTurn } from './ending.ts'

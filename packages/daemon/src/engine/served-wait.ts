@@ -3,7 +3,7 @@
  *
  * I1  At most one event a second, fewer in a long wait, and only if its state or its last line changed.
  */
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { LiveSession } from './live-session.ts'
 

@@ -19,7 +19,7 @@ import {
   type TurnResume,
 } from '@breakfall/wire'
 import { newId } from '@breakfall/wire/node'
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import { z } from 'zod'
 import type { CommandRow, Inbox, NewCommand } from '../store/sharing.ts'
 import type { CancelRequest, SessionRow, Store } from '../store/store.ts'

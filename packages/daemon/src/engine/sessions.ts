@@ -24,7 +24,6 @@ import {
 import { invalidRequest } from '@breakfall/wire/internal'
 import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
-import { within } from '@breakfall/supervisor/internal'
 import {
   CREATED,
   type CancelRequest,
@@ -49,6 +48,7 @@ import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
 import { newId } from '@breakfall/wire/node'
+import { within } from '@breakfall/faults/internal'
 
 const TURNS_PAGE_MAX = 50
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/

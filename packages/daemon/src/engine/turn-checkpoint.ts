@@ -8,8 +8,8 @@
  *     same label (a daemon died in between) the oldest counts.
  */
 import type { RunnerClient } from '@breakfall/runner/client'
-import { within } from '@breakfall/supervisor/internal'
 import type { Box } from '@breakfall/wire'
+import { within } from '@breakfall/faults/internal'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 

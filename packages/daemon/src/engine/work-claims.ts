@@ -9,7 +9,7 @@
  * I2  A turn that was taken over twice without progress is claimed alone, and nothing else is claimed until it gets on: if it
  *     crashes its daemon, it crashes no other turn.
  */
-import { within } from '@breakfall/supervisor/internal'
+import { within } from '@breakfall/faults/internal'
 import type { SessionRow, Store } from '../store/store.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'

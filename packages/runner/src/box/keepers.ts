@@ -6,11 +6,12 @@
  * I2  The process limit belongs to the caller: our own processes in the box's group are added to it, and so are those that have
  *     ended but are not collected yet.
  */
+import { within } from '@breakfall/faults/internal'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import { readUncollected } from '../exec/process-table.ts'
 import type { RunnerHost } from '../host.ts'
-import { pollUntil, within } from '../waiting.ts'
+import { pollUntil } from '../waiting.ts'
 import { EndedProcesses } from './ended.ts'
 
 /** What keepers need of the host. */

@@ -13,8 +13,7 @@
  * I6  A batch that breaks each connection it is sent on is taken apart, too: its members wait behind the others, and travel alone.
  */
 import { performance } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { Fault } from '@breakfall/faults'
+import { Fault, sleep } from '@breakfall/faults'
 import { CHAIN_START, chainHash } from '../chain.ts'
 import { type Row, textIn } from '../sqlite-statements.ts'
 import type { Append } from '../store.ts'

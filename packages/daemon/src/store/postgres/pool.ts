@@ -6,8 +6,7 @@
  *     has none to spare, the others do the work.
  */
 import { performance } from 'node:perf_hooks'
-import { setTimeout as pause } from 'node:timers/promises'
-import { Fault } from '@breakfall/faults'
+import { Fault, sleep } from '@breakfall/faults'
 import type { Row } from '../sqlite-statements.ts'
 import { Connection, type PgValue } from './connection.ts'
 import { troubleOf, unreachable } from './pg-fault.ts'
@@ -47,7 +46,7 @@ export class Pool {
       } finally {
         this.#give(connection, isOpen)
       }
-      if (!isOpen) await pause(AGAIN_MS)
+      if (!isOpen) await sleep(AGAIN_MS)
     }
   }
 
