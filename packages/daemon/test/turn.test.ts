@@ -161,7 +161,7 @@ test('handing a turn over at shutdown costs no park', () => {
     { type: 'resumed', because: 'restart' },
   )
   assert.deepEqual(
-    [state.turn?.answer.budget.parks, state.turn?.answer.budget.failures, state.turn?.faults.met],
+    [state.turn?.answer.budget.parks, state.turn?.answer.budget.failures, state.turn?.status.faults.met],
     [0, 0, 0],
   )
 })
@@ -378,7 +378,7 @@ test('calls are counted by name, whatever a model calls its tools and its calls'
         Object.entries(tools),
         Object.entries(Object.fromEntries([...counts].map(([tool, of]) => [tool, of.length]))),
       )
-      assert.deepEqual(Object.keys(all.turn?.glance.open ?? {}), [])
+      assert.deepEqual(Object.keys(all.turn?.record.open ?? {}), [])
     }),
   )
 })

@@ -139,7 +139,7 @@ export class AnswerWriter implements AttemptWriter {
       text: shownText(turn.answer),
       usage: addUsage(turn.usage, used.usage),
       steps: turn.step,
-      faultsSurvived: turn.faults.met,
+      faultsSurvived: turn.status.faults.met,
       ...(cost === undefined ? {} : { cost }),
       ...(finish === 'stop' ? {} : { finish }),
       ...(proven ? {} : { unproven: true }),

@@ -6,7 +6,7 @@
  * I2  What is not known is called unknown. It never fails a turn, and delays its end only up to a limit.
  */
 import type { EventDraftOf } from '@breakfall/wire'
-import { FILES_MAX, hasRunCommands } from '../turn/glance.ts'
+import { FILES_MAX } from '@breakfall/wire/turn'
 import { inWorkspace } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
@@ -19,7 +19,7 @@ export async function changedFiles(
   stopped?: AbortSignal,
 ): Promise<Pick<EventDraftOf<'turn-end'>, 'filesChanged' | 'filesUnknown'>> {
   const { turn } = session.fold
-  if (turn === null || !hasRunCommands(turn.glance)) return {} // I1
+  if (turn === null || !turn.record.filesUnknown) return {} // I1
   const { runnerId, box } = session.data
   if (runnerId === null || (box.checkpoints ?? 'off') === 'off') return UNKNOWN
   const limit = AbortSignal.timeout(LIMIT_MS) // I2
@@ -30,7 +30,7 @@ export async function changedFiles(
     const before = checkpoints.find(({ label }) => turnOf(label) === turn.id)
     if (before === undefined) return UNKNOWN
     const { files } = await client.diffCheckpoint(session.boxId, before.id, 'now', { signal })
-    const named = turn.glance.filesChanged.map((path) => (session.box === null ? path : inWorkspace(path, session.box)))
+    const named = turn.record.filesChanged.map((path) => (session.box === null ? path : inWorkspace(path, session.box)))
     const all = new Set([...files.map(({ path }) => path), ...named]) // a checkpoint leaves out what git ignores
     const filesChanged = [...all].toSorted().slice(0, FILES_MAX)
     return before.during.length === 0 ? { filesChanged } : { filesChanged, ...UNKNOWN } // it may hold what commands did

@@ -335,7 +335,7 @@ export class LiveSession {
     const shown = new Set(events.filter((event) => !isStreamed(event)).map((event) => event.turnId))
     if (cancel !== undefined) shown.add(cancel.turnId)
     // The first word of a new attempt ends the wait for it.
-    if (fold.turn !== null && fold.turn.retryAt !== this.#fold.turn?.retryAt) shown.add(fold.turn.id)
+    if (fold.turn !== null && fold.turn.status.retry !== this.#fold.turn?.status.retry) shown.add(fold.turn.id)
     const turns = [...shown].flatMap((id) => {
       const view = turnView(fold, this.id, id, null)
       const request = cancel?.turnId === id ? cancel.request : this.cancelOf(id)

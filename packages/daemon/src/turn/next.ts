@@ -6,6 +6,7 @@
  */
 import { LIMITS } from '@breakfall/faults'
 import { interruptedParts, nextAttempt } from '@breakfall/model/internal'
+import { retryAt } from '@breakfall/wire/turn'
 import { compactionDue } from './compaction.ts'
 import type { Circumstances, Command, SessionFold, ToolCall, TurnFold } from './state.ts'
 
@@ -20,7 +21,8 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
   if (isPastDeadline(turn, circumstances)) return { do: 'fail', why: 'deadline', open }
   if (turn.parked !== null) return { do: 'stay-parked', parked: turn.parked }
   if (turn.takeovers >= LIMITS.restartsMax) return { do: 'fail', why: 'crash_loop', open }
-  if (turn.retryAt !== null && isAhead(turn.retryAt, circumstances.now)) return { do: 'pause', until: turn.retryAt }
+  const until = retryAt(turn.status)
+  if (until !== null && isAhead(until, circumstances.now)) return { do: 'pause', until }
   if (turn.answer.isAnswering) {
     const parts = interruptedParts(turn.answer)
     if (parts.length > 0) return { do: 'discard', parts }

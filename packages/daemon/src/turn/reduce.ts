@@ -9,10 +9,9 @@
 import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
-import { countFaults, isHandover, NO_FAULTS } from '@breakfall/wire/turn'
+import { FIRST_STATUS, firstRecord, recordAfter, statusAfter } from '@breakfall/wire/turn'
 import { advanced } from './answer-events.ts'
 import { addCost, NO_COST } from './cost.ts'
-import { firstGlance, glanced } from './glance.ts'
 import type { Approval, ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { compacted } from './compaction.ts'
@@ -44,8 +43,8 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   const turn = {
     ...state.turn,
     answer: advanced(state.turn.answer, event),
-    glance: glanced(state.turn.glance, event),
-    faults: countFaults(state.turn.faults, event),
+    status: statusAfter(state.turn.status, event),
+    record: recordAfter(state.turn.record, event),
   }
   switch (event.type) {
     case 'step-start':
@@ -53,7 +52,6 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'text-delta':
     case 'reasoning-delta':
     case 'tool-draft':
-      return withTurn(state, { ...turn, retryAt: null })
     case 'part-discarded':
       return withTurn(state, turn)
     case 'tool-call':
@@ -75,9 +73,9 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
     case 'parked':
       return withTurn(state, parked(turn, event))
     case 'resumed':
-      return withTurn(state, resumed(turn, event.because))
+      return withTurn(state, resumed(turn))
     case 'taken-over':
-      return withTurn(state, takenOver(turn, Date.parse(event.at)))
+      return withTurn(state, takenOver(turn))
     case 'box-moved':
     case 'model-server':
       return state
@@ -111,11 +109,10 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     answer: initialAnswer(),
     calls: [],
     parked: null,
-    retryAt: null,
     usage: NO_USAGE,
     cost: NO_COST,
-    glance: firstGlance(queued?.seq ?? event.seq),
-    faults: NO_FAULTS,
+    status: statusAfter(FIRST_STATUS, event),
+    record: recordAfter(firstRecord(queued?.seq ?? event.seq), event),
     takeovers: 0,
   }
   return {
@@ -133,7 +130,6 @@ const stepStarted = (turn: TurnFold, step: number): TurnFold => ({
   isTooLong: false,
   isCompacted: false,
   calls: [],
-  retryAt: null,
   takeovers: 0,
 })
 
@@ -162,7 +158,7 @@ function called(state: SessionFold, turn: TurnFold, event: SessionEventOf<'tool-
     : state.entries.with(-1, withCall(state.entries.at(-1), request, placeOf(event, step)))
   const usage = isFirst ? addUsage(turn.usage, event.usage) : turn.usage
   const cost = isFirst ? addCost(turn.cost, event.usage, event.cost) : turn.cost
-  const advancedBy = { calls: [...turn.calls, call], retryAt: null, takeovers: 0, usage, cost }
+  const advancedBy = { calls: [...turn.calls, call], takeovers: 0, usage, cost }
   const window = withCount(state.window, event.usage, event.requestBytes)
   return { ...state, entries, window, turn: { ...turn, ...advancedBy } }
 }
@@ -175,7 +171,7 @@ function withCall(entry: Entry | undefined, request: ToolCallRequest, place: Ent
 function updatedCall(turn: TurnFold, callId: string, change: (call: ToolCall) => ToolCall): TurnFold {
   const at = turn.calls.findIndex((call) => call.callId === callId)
   const call = turn.calls[at]
-  return call === undefined ? turn : { ...turn, calls: turn.calls.with(at, change(call)), retryAt: null }
+  return call === undefined ? turn : { ...turn, calls: turn.calls.with(at, change(call)) }
 }
 
 function outputGrown(call: ToolCall, event: SessionEventOf<'tool-output'>): ToolCall {
@@ -227,7 +223,6 @@ function approved(state: SessionFold, turn: TurnFold, event: SessionEventOf<'app
 function retried(state: SessionFold, turn: TurnFold, event: SessionEventOf<'retry'>): SessionFold {
   const next: TurnFold = {
     ...turn,
-    retryAt: Date.parse(event.nextAt),
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
@@ -248,7 +243,7 @@ function cutCall(event: SessionEventOf<'retry'>, told: NonNullable<SessionEventO
 }
 
 function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'compacted'>): SessionFold {
-  const progress = { isTooLong: false, isCompacted: true, retryAt: null, takeovers: 0 }
+  const progress = { isTooLong: false, isCompacted: true, takeovers: 0 }
   return {
     ...state,
     entries: compacted(state.entries, event),
@@ -266,43 +261,38 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   return {
     ...turn,
     parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },
-    retryAt: isHandover(fault.category) ? turn.retryAt : null, // the next daemon waits for the rest of it
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
 }
 
-/**
- * A turn that had used up its steps gets as many again. A turn that backs off retries now, unless it was only handed over: a server may have
- * asked for that wait.
- */
-function resumed(turn: TurnFold, because: SessionEventOf<'resumed'>['because']): TurnFold {
+/** A turn that had used up its steps gets as many again. */
+function resumed(turn: TurnFold): TurnFold {
   const isGranted = turn.parked?.because === 'steps_spent'
-  const retryAt = because === 'restart' ? turn.retryAt : null
-  return { ...turn, parked: null, retryAt, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
+  return { ...turn, parked: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 
 /**
  * The answer that the model was writing when the last daemon died used tokens that were never counted. A turn that still waits
  * for its next attempt did nothing that could have killed the daemon, so it is not suspected of it.
  */
-function takenOver(turn: TurnFold, at: number): TurnFold {
+function takenOver(turn: TurnFold): TurnFold {
   const { isAnswering, parts } = turn.answer
   const isUncounted = isAnswering && parts.length > 0
   const usage = isUncounted ? addUsage(turn.usage, UNCOUNTED) : turn.usage
   const cost = isUncounted ? addCost(turn.cost, UNCOUNTED, undefined) : turn.cost
-  const isWaiting = turn.retryAt !== null && turn.retryAt > at
-  const takeovers = turn.takeovers + (isWaiting ? 0 : 1)
+  const takeovers = turn.takeovers + (turn.status.retry === null ? 1 : 0)
   return { ...turn, usage, cost, takeovers }
 }
 
 function ended(state: SessionFold, event: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): SessionFold {
-  const turn = state.turn === null ? null : { ...state.turn, glance: { ...state.turn.glance, lastSeq: event.seq } }
-  if (turn === null || turn.id !== event.turnId) {
+  const running = state.turn
+  if (running === null || running.id !== event.turnId) {
     const queued = state.queue.find((entry) => entry.id === event.turnId)
     if (queued === undefined) return state
     return { ...state, queue: state.queue.filter((entry) => entry !== queued), ended: { turn: queued, end: event } }
   }
+  const turn = { ...running, status: statusAfter(running.status, event), record: recordAfter(running.record, event) }
   const entries: Entry[] = [...state.entries]
   const place = placeOf(event, turn.step)
   if (event.type === 'turn-end') {

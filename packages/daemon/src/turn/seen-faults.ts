@@ -55,7 +55,7 @@ export function faultNotesIn(bodies: readonly string[]): FaultNotes | undefined 
 const RAW_CHARS_MAX = 500
 
 /** Only then can the store have faults that are open or parked. */
-const hasUnsettled = ({ faults, glance }: TurnFold): boolean => faults.open > 0 || glance.unknownOutcomes > 0
+const hasUnsettled = ({ status }: TurnFold): boolean => status.faults.open > 0 || status.unknownOutcomes > 0
 
 const isFinal = (fate: FaultFate | undefined): boolean => fate === 'survived' || fate === 'ended'
 

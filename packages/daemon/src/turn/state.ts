@@ -2,10 +2,9 @@
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
-import type { FaultCount } from '@breakfall/wire/turn'
+import type { TurnRecord, TurnStatus } from '@breakfall/wire/turn'
 import type { CancelRequest } from '../store/store.ts'
 import type { CostSum } from './cost.ts'
-import type { Glance } from './glance.ts'
 
 export type SessionFold = {
   /** The conversation as the model reads it, oldest first. */
@@ -117,12 +116,10 @@ export type TurnFold = {
   /** The current step's tool calls, in order. */
   readonly calls: readonly ToolCall[]
   readonly parked: Parked | null
-  /** Set while the turn waits before a retry. */
-  readonly retryAt: number | null
   readonly usage: Usage
   readonly cost: CostSum
-  readonly glance: Glance
-  readonly faults: FaultCount
+  readonly status: TurnStatus
+  readonly record: TurnRecord
   /** How often a daemon died on this turn since it last made progress. */
   readonly takeovers: number
 }

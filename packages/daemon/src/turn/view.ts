@@ -1,4 +1,5 @@
 /** What the API shows of a session and its turns. Derived from the fold, so it cannot disagree with the journal. */
+import { FAULTS, isFaultCategory } from '@breakfall/faults'
 import type {
   ProviderView,
   Session,
@@ -9,9 +10,9 @@ import type {
   TurnState,
   TurnSummary,
 } from '@breakfall/wire'
+import type { TurnRecord } from '@breakfall/wire/turn'
 import type { SessionPage, SessionRow } from '../store/store.ts'
 import { totalCost } from './cost.ts'
-import { glanceFields, summaryOf } from './glance.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
 
 /** `provider`: its current state; by default, the state that the session remembers. */
@@ -61,7 +62,33 @@ export function turnSummary(fold: SessionFold, sessionId: string, inMemory: Park
   const shown = fold.turn ?? fold.queue[0] ?? fold.ended?.turn
   const view = shown === undefined ? undefined : turnView(fold, sessionId, shown.id, inMemory)
   if (shown === undefined || view === undefined) return null
-  return summaryOf(view, 'glance' in shown ? shown.glance : undefined)
+  return summaryOf(view, 'status' in shown ? shown : undefined)
+}
+
+/** The row of a list. */
+export function summaryOf(turn: Turn, begun: Pick<TurnFold, 'status' | 'record'> | undefined): TurnSummary {
+  const { id, state, prompt, steps, attempts, faultsSurvived = 0, startedAt, endedAt, fault, parked } = turn
+  const { finish, unproven } = turn
+  return {
+    id,
+    state,
+    prompt: prompt.slice(0, PROMPT_CHARS).toWellFormed(),
+    steps,
+    attempts,
+    faultsSurvived,
+    unknownOutcomes: begun?.status.unknownOutcomes ?? 0,
+    startedAt,
+    endedAt,
+    fault:
+      fault === null
+        ? null
+        : { category: fault.category, class: fault.class, title: titleOf(fault.category), error: fault.error },
+    parked,
+    retry: state === 'retrying' ? (begun?.status.retry ?? null) : null,
+    marks: begun?.record.marks ?? '',
+    ...(finish === undefined ? {} : { finish }),
+    ...(unproven === undefined ? {} : { unproven }),
+  }
 }
 
 export function turnView(
@@ -77,7 +104,11 @@ export function turnView(
   return ended?.turn.id === turnId ? endedView(ended, sessionId) : undefined
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
+
+const PROMPT_CHARS = 200
+
+const titleOf = (category: string): string => (isFaultCategory(category) ? FAULTS[category].title : category)
 
 function queuedView(queued: QueuedTurn, sessionId: string): Turn {
   return {
@@ -104,22 +135,35 @@ function runningView(turn: TurnFold, sessionId: string, inMemory: Parked | null)
   return {
     id: turn.id,
     sessionId,
-    state: parked !== null ? 'parked' : turn.retryAt !== null ? 'retrying' : 'running',
+    state: parked !== null ? 'parked' : turn.status.state,
     prompt: turn.prompt,
     steps: turn.step,
     attempts: turn.answer.attemptsTotal,
     parked: parked === null ? null : parkedView(parked),
     fault: parked === null ? null : parked.fault,
     result: null,
-    faultsSurvived: turn.faults.met - turn.faults.open,
+    faultsSurvived: turn.status.faults.met - turn.status.faults.open,
     usage: turn.usage,
     startedAt: turn.startedAt,
     ...(turn.model === null ? {} : { model: turn.model }),
     ...(turn.provider === null ? {} : { provider: providerView(turn.provider) }),
     endedAt: null,
-    ...glanceFields(turn.glance),
+    unknownOutcomes: turn.status.unknownOutcomes,
+    ...recordView(turn.record),
     ...(cost === undefined ? {} : { cost }),
     ...approvalView(turn),
+  }
+}
+
+function recordView(record: TurnRecord): Partial<Turn> {
+  const { firstSeq, lastSeq, tools, filesChanged, filesUnknown, longOutputs } = record
+  return {
+    firstSeq,
+    lastSeq,
+    tools,
+    filesChanged: [...filesChanged],
+    ...(filesUnknown ? { filesUnknown } : {}),
+    ...(longOutputs.length === 0 ? {} : { longOutputs: [...longOutputs] }),
   }
 }
 
@@ -136,8 +180,7 @@ function parkedView({ fault: { category }, since, resumeAt, because }: Parked): 
 }
 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
-  const begun = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
-  const base = end.filesChanged === undefined ? begun : withFiles(begun, end)
+  const base = 'step' in turn ? runningView(turn, sessionId, null) : queuedView(turn, sessionId)
   if (end.type === 'turn-end') {
     const { text, usage, steps, faultsSurvived, cost, finish, unproven, at: endedAt } = end
     const finished = {
@@ -157,12 +200,4 @@ function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {
   const { usage = base.usage, cost = base.cost, ...fault } = rest
   const used = { usage, ...(cost === undefined ? {} : { cost }) }
   return { ...base, state, parked: null, fault, ...used, endedAt: end.at, lastSeq: end.seq }
-}
-
-/** What the end of the turn says about its files replaces what its calls said. */
-function withFiles(
-  { filesChanged: _named, filesUnknown: _unknown, ...view }: Turn,
-  { filesChanged, filesUnknown }: EndedTurn['end'],
-): Turn {
-  return { ...view, filesChanged, ...(filesUnknown === undefined ? {} : { filesUnknown }) }
 }

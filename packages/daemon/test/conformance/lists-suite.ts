@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { Fault } from '@breakfall/faults'
 import type { Turn, TurnSummary } from '@breakfall/wire'
 import type { Append, EndedQuery, SessionRow, SessionSelection, Store } from '../../src/store/store.ts'
-import { summaryOf } from '../../src/turn/glance.ts'
+import { summaryOf } from '../../src/turn/view.ts'
 import { appendOf, claimed, newSession, TURN_ID, turnOf } from './store-kit.ts'
 
 export async function endedAreFound(store: Store, reopen: () => Promise<Store>): Promise<void> {

@@ -1,11 +1,4 @@
 /** What a turn's events add up to, for every reader of a journal. Pure, and free of zod. May change in any release. */
-export {
-  countFaults,
-  type FaultCount,
-  isFailedPark,
-  isFault,
-  isHandover,
-  isProgress,
-  isQuestion,
-  NO_FAULTS,
-} from './faults.ts'
+export { countFaults, type FaultCount, isFailedPark, isHandover, isProgress, isQuestion, NO_FAULTS } from './faults.ts'
+export { FIRST_STATUS, type RetryWait, retryAt, statusAfter, type TurnStatus } from './status.ts'
+export { FILES_MAX, firstRecord, recordAfter, type TurnRecord } from './record.ts'

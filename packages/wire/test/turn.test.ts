@@ -1,0 +1,99 @@
+/** What a turn's events add up to. `e2e/journals` folds whole journals; these are the cases that they do not have. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Fault } from '@breakfall/faults'
+import type { EventDraft, SessionEvent } from '../src/index.ts'
+import {
+  FIRST_STATUS,
+  firstRecord,
+  recordAfter,
+  retryAt,
+  statusAfter,
+  type TurnRecord,
+  type TurnStatus,
+} from '../src/turn/index.ts'
+
+type Fillable<E> = E extends EventDraft ? Omit<E, 'turnId'> : never
+type Draft = Fillable<EventDraft>
+
+const START = Date.parse('2026-11-15T12:00:00.000Z')
+const at = (second: number): string => new Date(START + second * 1_000).toISOString()
+
+/** One event a second. */
+const events = (drafts: readonly Draft[]): readonly SessionEvent[] =>
+  drafts.map((draft, n) => ({ seq: n + 1, sessionId: 's', turnId: 't', at: at(n), ...draft }) as SessionEvent)
+
+const statusOf = (...drafts: readonly Draft[]): TurnStatus => events(drafts).reduce(statusAfter, FIRST_STATUS)
+const recordOf = (...drafts: readonly Draft[]): TurnRecord => events(drafts).reduce(recordAfter, firstRecord(1))
+
+const parked = (category: 'shutting_down' | 'model_unreachable'): Draft => ({
+  type: 'parked',
+  fault: new Fault(category).report,
+  resumeAt: null,
+})
+const retry = (second: number): Draft => ({
+  type: 'retry',
+  step: 1,
+  attempt: 1,
+  max: 6,
+  action: 'retry',
+  delayMs: 1_000,
+  nextAt: at(second),
+  fault: new Fault('model_overloaded').report,
+})
+const call = (callId: string, tool: string, given: Readonly<Record<string, unknown>> = {}): Draft => ({
+  type: 'tool-call',
+  step: 1,
+  callId,
+  tool,
+  arguments: given,
+  execId: `exec of ${callId}`,
+})
+const result = (callId: string): Draft => ({ type: 'tool-result', callId, outcome: 'ok', text: '' })
+
+test('the end of a daemon shortens no wait for a retry, and a person ends it', () => {
+  const handedOver = statusOf(retry(100), parked('shutting_down'))
+  assert.deepEqual([handedOver.state, retryAt(handedOver)], ['parked', START + 100_000])
+  const rest: readonly (readonly [Draft, string])[] = [
+    [{ type: 'resumed', because: 'restart' }, 'retrying'],
+    [{ type: 'resumed', because: 'person' }, 'running'],
+  ]
+  for (const [resumed, state] of rest) assert.equal(statusOf(retry(100), parked('shutting_down'), resumed).state, state)
+  assert.equal(statusOf(retry(100), { type: 'taken-over', epoch: 2 }).state, 'retrying')
+  assert.equal(
+    statusOf(retry(1), { type: 'taken-over', epoch: 2 }).state,
+    'running',
+    'it was over when the next one came',
+  )
+  assert.equal(retryAt(statusOf(retry(100), parked('model_unreachable'))), null)
+})
+
+test('a parked turn stays parked while its call is answered or ends', () => {
+  const approval: Draft = { type: 'approval', callId: 'c', decision: 'allow', actor: 'user', reason: null }
+  assert.equal(statusOf(call('c', 'bash'), parked('model_unreachable'), approval).state, 'parked')
+  assert.equal(statusOf(call('c', 'bash'), parked('model_unreachable'), result('c')).state, 'parked')
+})
+
+test('files are those that tools name, until the end of the turn says what commands changed', () => {
+  const drafts = [
+    call('a', 'write', { path: 'x' }),
+    result('a'),
+    call('constructor', 'edit', { path: 'y' }),
+    call('b', 'bash'),
+  ]
+  const { open, ...running } = recordOf(...drafts)
+  assert.deepEqual(running, {
+    firstSeq: 1,
+    lastSeq: 4,
+    marks: '',
+    tools: { write: 1, edit: 1, bash: 1 },
+    filesChanged: ['x'],
+    filesUnknown: true,
+    longOutputs: [],
+  })
+  assert.deepEqual(Object.keys(open), ['constructor', 'b'])
+  const usage = { inputTokens: { value: 1, quality: 'known' }, outputTokens: { value: 1, quality: 'known' } } as const
+  const end: Draft = { type: 'turn-end', text: '', usage, steps: 1, faultsSurvived: 0, filesChanged: ['x', 'z'] }
+  const { filesChanged, filesUnknown } = recordOf(...drafts, end)
+  assert.deepEqual([filesChanged, filesUnknown], [['x', 'z'], false])
+})
