@@ -6,7 +6,7 @@ import { startDaemon } from '@breakfall/daemon'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'
 import { TurnView } from '../../packages/cli/src/render/turn-view.ts'
 import { fold } from '../../packages/console/src/fold/fold.ts'
-import { emptyFold, survivedIn } from '../../packages/console/src/fold/view.ts'
+import { emptyFold, isSurvivable, survivedIn, type TurnView as PageTurn } from '../../packages/console/src/fold/view.ts'
 import { reduce } from '../../packages/daemon/src/turn/reduce.ts'
 import { faultNotesOf } from '../../packages/daemon/src/turn/seen-faults.ts'
 import { EMPTY_FOLD, type SessionFold } from '../../packages/daemon/src/turn/state.ts'
@@ -100,7 +100,7 @@ export function pageOf(events: readonly unknown[]): unknown {
   const page = emptyFold()
   for (const event of events) fold(page, event)
   return JSON.parse(
-    JSON.stringify(page.turns, (key, value: unknown) => {
+    JSON.stringify(page.turns.map(flat), (key, value: unknown) => {
       if (key === 'rev') return undefined
       if (value === null || value === '' || value === false || (Array.isArray(value) && value.length === 0))
         return undefined
@@ -109,4 +109,17 @@ export function pageOf(events: readonly unknown[]): unknown {
       return 'errorRaw' in value && 'category' in value ? value.category : value
     }),
   )
+}
+
+// ---- details ----
+
+/** As the page kept it when the expected files were written. */
+const flat = ({ status: { state, faults, unknownOutcomes }, scars, ...turn }: PageTurn): object => {
+  const healed = new Set(scars.filter(isSurvivable).slice(0, faults.met - faults.open))
+  return {
+    ...turn,
+    state,
+    unknownOutcomes,
+    scars: scars.map((scar) => ({ ...scar, counts: isSurvivable(scar), healed: healed.has(scar) })),
+  }
 }

@@ -51,10 +51,11 @@ export function stateOf(session: Session): StateName {
 /** The same, from the fold of the open page and what only the session row knows. */
 export function stateOfTurn(turn: TurnView, session: Session | undefined): StateName {
   if (session?.quarantined != null) return 'quarantined'
-  if (turn.endedAt !== null) return endOf(turn.state, turn.unknownOutcomes, turn.end ?? {})
+  const { state, unknownOutcomes } = turn.status
+  if (turn.endedAt !== null) return endOf(state, unknownOutcomes, turn.end ?? {})
   if (session?.live === false) return 'abandoned'
   if (turn.park?.fault.class === 'needs_action') return 'needs'
-  return turn.unknownOutcomes > 0 ? 'unknown' : turn.state
+  return unknownOutcomes > 0 ? 'unknown' : state
 }
 
 export const sectionOf = (state: StateName): SectionKey =>

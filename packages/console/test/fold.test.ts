@@ -199,9 +199,9 @@ test('a stall is drawn as silence, a wait never as work, and a killed daemon as 
 test('a daemon killed during a wait changes nothing about the wait: the turn still retries, and "retry now" works', () => {
   const waiting = new Journal('s1', START).turn('t1', 'go').step().retry('model_rate_limited', '429', 60_000)
   const killed = onlyTurn(waiting.wait(4_000).add('taken-over', { epoch: 2 }).events)
-  assert.deepEqual([killed.state, killed.wait?.until], ['retrying', START + 60_000])
+  assert.deepEqual([killed.status.state, killed.wait?.until], ['retrying', START + 60_000])
   const late = onlyTurn(waiting.wait(90_000).add('taken-over', { epoch: 3 }).events)
-  assert.deepEqual([late.state, late.wait], ['running', null])
+  assert.deepEqual([late.status.state, late.wait], ['running', null])
 })
 
 test('an attempt that failed before its first word stays: parked, cancelled or failed, it is counted and drawn', () => {

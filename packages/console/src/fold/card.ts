@@ -1,13 +1,12 @@
 /** The survival card: what a turn went through and got past, as lines, Markdown and SVG. Its numbers are the header's. */
 import { oneLine } from '../text/reveal.ts'
 import { counted, length } from '../text/format.ts'
-import { type Scar, survivedIn, type TurnView } from './view.ts'
+import { isSurvivable, type Scar, survivedIn, type TurnView } from './view.ts'
 
 /** "2 broken streams", "1 moved runner": by what happened, most often first. */
 export function cardLines(turn: TurnView): readonly string[] {
   const counts = new Map<string, number>()
-  for (const scar of turn.scars) {
-    if (!scar.counts || !scar.healed) continue
+  for (const scar of turn.scars.filter(isSurvivable).slice(0, survivedIn(turn))) {
     const name = nameOf(scar)
     counts.set(name, (counts.get(name) ?? 0) + 1)
   }
@@ -30,7 +29,7 @@ export function cardMarkdown(turn: TurnView, title: string): string {
 export function cardSvg(turn: TurnView, title: string): string {
   const lines = cardLines(turn)
   const height = 150 + Math.max(1, lines.length) * 26
-  const marks = turn.scars.filter(({ counts }) => counts).slice(0, 40)
+  const marks = turn.scars.filter(isSurvivable).slice(0, 40)
   const text = (x: number, y: number, size: number, fill: string, value: string, weight = 400): string =>
     `<text x="${x}" y="${y}" font-size="${size}" fill="${fill}" font-weight="${weight}">${escaped(value)}</text>`
   return [

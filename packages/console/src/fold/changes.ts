@@ -1,34 +1,18 @@
 /** What single events do to a turn: calls, retries, parks, restarts, ends. */
 import type { SessionEventOf, Usage } from '@breakfall/wire'
 import { isFailedPark } from '@breakfall/wire/turn'
-import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
-import type { Numbered } from './events.ts'
-import { attemptOf, closeOpen, latestStep, stepOf } from './rows.ts'
+import { jsonOf, textOrNull } from '../link/shapes.ts'
+import { attemptOf, closeOpen, latestStep, note, stepOf } from './rows.ts'
 import type { Attempt, Call, TurnView, Wait } from './view.ts'
 
-export function running(turn: TurnView): void {
-  endWait(turn, null)
-  turn.state = 'running'
-  turn.server = null
-}
-
 /** By the journal's times, not by the page's clock: that one may lag behind. */
-function endWait(turn: TurnView, at: number | null): void {
+export function endWait(turn: TurnView, at: number): void {
   if (turn.wait === null) return
-  turn.wait.endedAt = Math.min(at ?? turn.wait.until, turn.wait.until)
+  turn.wait.endedAt = Math.min(at, turn.wait.until)
   turn.wait = null
 }
 
-/** The faults so far are survived: the turn got past them. */
-export function progress(turn: TurnView): void {
-  for (let i = turn.scars.length - 1; i >= 0; i -= 1) {
-    const one = turn.scars[i]
-    if (one === undefined || one.healed) break
-    one.healed = true
-  }
-}
-
-type ScarFields = { readonly counts?: boolean; readonly attempt?: number; readonly callId?: string | null }
+type ScarFields = { readonly attempt?: number; readonly callId?: string | null }
 
 export function scar(
   turn: TurnView,
@@ -36,9 +20,9 @@ export function scar(
   kind: TurnView['scars'][number]['kind'],
   step: number,
   category: string,
-  { counts = true, attempt, callId = null }: ScarFields = {},
+  { attempt, callId = null }: ScarFields = {},
 ): void {
-  turn.scars.push({ seq, kind, step, attempt: attempt ?? null, callId, category, counts, healed: false })
+  turn.scars.push({ seq, kind, step, attempt: attempt ?? null, callId, category })
 }
 
 export function touch(turn: TurnView, step: number): void {
@@ -79,7 +63,6 @@ export function called(turn: TurnView, event: SessionEventOf<'tool-call'>, at: n
   })
   spend(turn, event.usage)
   step.rev += 1
-  running(turn)
 }
 
 function closeSpan(spans: Call['spans'], at: number): void {
@@ -104,8 +87,7 @@ export function resulted(turn: TurnView, event: SessionEventOf<'tool-result'>, a
   call.exit = event.exit ?? null
   closeSpan(call.spans, at)
   if (event.outcome === 'unknown') {
-    turn.unknownOutcomes += 1
-    scar(turn, event.seq, 'unknown', call.step, 'exec_outcome_unknown', { counts: false, callId: call.id })
+    scar(turn, event.seq, 'unknown', call.step, 'exec_outcome_unknown', { callId: call.id })
   }
   touch(turn, call.step)
 }
@@ -129,7 +111,6 @@ export function retried(turn: TurnView, event: SessionEventOf<'retry'>, at: numb
   }
   turn.failures += 1
   turn.waitedMs += delayMs
-  turn.state = 'retrying'
   turn.wait = wait
   spend(turn, event.usage)
   const step = stepOf(turn, event.step, at, event.seq)
@@ -156,7 +137,6 @@ const lookedUp = (calls: readonly Call[], id: string | null): Call | undefined =
   calls.find((call) => call.id === id) ?? calls.find(({ outcome }) => outcome === 'running')
 
 export function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: number): void {
-  endWait(turn, at)
   closeOpen(turn, at)
   const step = latestStep(turn, at, event.seq)
   const park = {
@@ -172,7 +152,6 @@ export function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: numb
   step.parks.push(park)
   step.rev += 1
   turn.park = park
-  turn.state = 'parked'
   const counts = isFailedPark(event)
   const failed = step.attempts.findLast((one) => one.state === 'running' || one.state === 'cut' || hasBegun(one, at))
   if (failed !== undefined && counts) {
@@ -193,21 +172,20 @@ export function resumed(turn: TurnView, event: SessionEventOf<'resumed'>, at: nu
     touch(turn, turn.park.step)
     turn.park = null
   }
-  const isEarly = turn.wait !== null && at < turn.wait.until
-  endWait(turn, at)
+  if (turn.status.retry !== null) return // the new daemon waits for the rest of it
   const step = turn.steps.at(-1)
   const next = step?.attempts.at(-1)
   if (step !== undefined && next?.state === 'waiting') {
+    const isEarly = at < (next.spans[0]?.from ?? 0)
     next.spans.splice(0, next.spans.length, { from: at, to: null })
     next.state = 'running'
     if (isEarly) {
       const text =
         event.because === 'person' ? 'The wait was ended by a person.' : `The wait was ended early (${event.because}).`
-      step.notes.push({ seq: event.seq, step: step.n, at, text, json: null })
+      note(step, event, text, null)
     }
     step.rev += 1
   }
-  turn.state = 'running'
 }
 
 export function takenOver(turn: TurnView, event: SessionEventOf<'taken-over'>, at: number): void {
@@ -225,16 +203,10 @@ export function takenOver(turn: TurnView, event: SessionEventOf<'taken-over'>, a
   if (next?.state === 'waiting' && (next.spans[0]?.from ?? 0) < at) {
     next.spans.splice(0, next.spans.length, { from: at, to: null })
   }
-  const stillWaits = turn.wait !== null && turn.wait.until > at // the new daemon waits for the rest of it
-  if (!stillWaits) {
-    endWait(turn, from)
-    if (turn.park === null) turn.state = 'running'
-  }
   scar(turn, event.seq, 'takeover', step.n, 'daemon_killed', {})
 }
 
 export function ended(turn: TurnView, at: number): void {
-  endWait(turn, at)
   if (turn.park !== null) {
     turn.park.endedAt = at
     turn.park = null
@@ -245,26 +217,22 @@ export function ended(turn: TurnView, at: number): void {
   if (step === undefined) return
   step.rev += 1
   for (const attempt of step.attempts.splice(0)) {
-    if (attempt.state === 'running' || hasBegun(attempt, at)) attempt.state = turn.state === 'finished' ? 'done' : 'cut'
+    if (attempt.state === 'running' || hasBegun(attempt, at))
+      attempt.state = turn.status.state === 'finished' ? 'done' : 'cut'
     if (attempt.state !== 'waiting') step.attempts.push(attempt)
   }
 }
 
-/** Approvals are newer than the oldest daemon that this page talks to. */
-export function approved(turn: TurnView, event: Numbered): boolean {
-  if (event.type !== 'approval-requested' && event.type !== 'approval') return false
-  const call = callIn(turn, textOf(event['callId']))
-  if (call === undefined) return false
-  call.approval =
-    event.type === 'approval-requested'
-      ? { why: textOf(event['why']), expiresAt: textOrNull(event['expiresAt']), decision: null, reason: '' }
-      : {
-          why: '',
-          expiresAt: null,
-          ...call.approval,
-          decision: textOf(event['decision']),
-          reason: textOf(event['reason']),
-        }
+export function asked(turn: TurnView, { callId, why, expiresAt }: SessionEventOf<'approval-requested'>): void {
+  const call = callIn(turn, callId)
+  if (call === undefined) return
+  call.approval = { why, expiresAt, decision: null, reason: '' }
   touch(turn, call.step)
-  return true
+}
+
+export function approved(turn: TurnView, { callId, decision, reason }: SessionEventOf<'approval'>): void {
+  const call = callIn(turn, callId)
+  if (call === undefined) return
+  call.approval = { why: '', expiresAt: null, ...call.approval, decision, reason: reason ?? '' }
+  touch(turn, call.step)
 }

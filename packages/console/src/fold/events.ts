@@ -32,6 +32,7 @@ const isFault: Check = (value) =>
 
 const isUsage: Check = (value) => isJson(value) && isJson(value['inputTokens']) && isJson(value['outputTokens'])
 const isUsageIfAny: Check = (value) => value === undefined || isUsage(value)
+const isTextIfAny: Check = (value) => value === null || isText(value)
 const PART = { step: isNumber, attempt: isNumber, part: isText }
 
 const FIELDS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
@@ -61,6 +62,8 @@ const FIELDS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   'taken-over': { epoch: isNumber },
   'box-moved': { from: isText, to: isText, because: isText },
   'model-server': { state: isText, since: isText },
+  'approval-requested': { callId: isText, why: isText, expiresAt: isTextIfAny },
+  approval: { callId: isText, decision: isText, reason: isTextIfAny },
   'turn-end': { text: isText, usage: isUsage, steps: isNumber, faultsSurvived: isNumber },
   'turn-error': { category: isText, class: isText, error: isText, errorRaw: isText },
 }

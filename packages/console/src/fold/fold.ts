@@ -6,25 +6,26 @@
  * I3  An event that this version does not know, or cannot read, is a note. Everything else still folds.
  */
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
-import { isProgress } from '@breakfall/wire/turn'
+import { FIRST_STATUS, statusAfter } from '@breakfall/wire/turn'
+import { bytes } from '../text/format.ts'
 import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
 import {
   approved,
+  asked,
   called,
   callIn,
   ended,
   parked,
-  progress,
   resulted,
   resumed,
   retried,
-  running,
+  endWait,
   scar,
   takenOver,
   touch,
 } from './changes.ts'
 import { isEvent, isNumbered, type Numbered } from './events.ts'
-import { attemptOf, closeOpen, latestStep, openSpan, part, stepOf } from './rows.ts'
+import { attemptOf, closeOpen, latestStep, note, openSpan, part, stepOf } from './rows.ts'
 import type { SessionFold, TurnView } from './view.ts'
 
 export function fold(view: SessionFold, raw: unknown): void {
@@ -33,8 +34,10 @@ export function fold(view: SessionFold, raw: unknown): void {
   view.events += 1
   view.rev += 1
   const turn = turnOf(view, raw)
-  if (isEvent(raw)) apply(turn, raw)
-  else unreadable(turn, raw)
+  if (isEvent(raw)) {
+    turn.status = statusAfter(turn.status, raw)
+    apply(turn, raw)
+  } else note(latestStep(turn, Date.parse(raw.at), raw.seq), raw, `event ${raw.type}`) // I3
   turn.lastSeq = raw.seq
   turn.lastAt = Date.parse(raw.at)
   turn.rev += 1
@@ -48,11 +51,10 @@ function turnOf(view: SessionFold, { turnId, seq, at }: Numbered): TurnView {
   const turn: TurnView = {
     id: turnId,
     prompt: '',
-    state: 'queued',
+    status: FIRST_STATUS,
     queuedAt: null,
     startedAt: null,
     endedAt: null,
-    firstSeq: seq,
     lastSeq: seq,
     lastAt: Date.parse(at),
     model: null,
@@ -65,7 +67,6 @@ function turnOf(view: SessionFold, { turnId, seq, at }: Numbered): TurnView {
     failures: 0,
     waitedMs: 0,
     tokens: { input: 0, output: 0, unknown: 0 },
-    unknownOutcomes: 0,
     server: null,
     missingTools: [],
     rev: 0,
@@ -75,17 +76,10 @@ function turnOf(view: SessionFold, { turnId, seq, at }: Numbered): TurnView {
   return turn
 }
 
-/** I3 */
-function unreadable(turn: TurnView, event: Numbered): void {
-  if (approved(turn, event)) return
-  const step = latestStep(turn, Date.parse(event.at), event.seq)
-  step.notes.push({ seq: event.seq, step: step.n, at: Date.parse(event.at), text: `event ${event.type}`, json: event })
-  step.rev += 1
-}
-
 function apply(turn: TurnView, event: SessionEvent): void {
   const at = Date.parse(event.at)
-  if (isProgress(event.type)) progress(turn)
+  if (turn.status.retry === null) endWait(turn, event.type === 'taken-over' ? turn.lastAt : at)
+  if (turn.status.state === 'running' && event.type !== 'model-server') turn.server = null
   switch (event.type) {
     case 'turn-queued':
       turn.prompt = event.prompt
@@ -94,7 +88,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
     case 'turn-start':
       turn.prompt = event.prompt
       turn.startedAt = at
-      turn.state = 'running'
       turn.model = event.model ?? null
       turn.missingTools = missingTools(event)
       return
@@ -102,21 +95,18 @@ function apply(turn: TurnView, event: SessionEvent): void {
       closeOpen(turn, at)
       const step = stepOf(turn, event.step, at, event.seq)
       attemptOf(step, 1, at).model = textOrNull(jsonOf(event)['model']) ?? turn.model
-      running(turn)
       return
     }
     case 'text-delta':
     case 'reasoning-delta': {
       const target = part(turn, event, event.type === 'text-delta' ? 'text' : 'reasoning', at, event.seq)
       target.text += event.text
-      running(turn)
       return
     }
     case 'tool-draft': {
       const target = part(turn, event, 'call', at, event.seq)
       target.tool = event.tool
       target.argumentsBytes = event.argumentsBytes
-      running(turn)
       return
     }
     case 'part-discarded':
@@ -131,7 +121,6 @@ function apply(turn: TurnView, event: SessionEvent): void {
       call.output += event.text
       call.outputBytes += event.text.length
       touch(turn, call.step)
-      running(turn)
       return
     }
     case 'tool-result':
@@ -141,9 +130,7 @@ function apply(turn: TurnView, event: SessionEvent): void {
     case 'compacted': {
       const step = stepOf(turn, event.step, at, event.seq)
       const text = `The conversation was shortened from ${bytes(event.requestBytesBefore)} to ${bytes(event.requestBytesAfter)}.`
-      step.notes.push({ seq: event.seq, step: step.n, at, text, json: event })
-      step.rev += 1
-      return
+      return note(step, event, text)
     }
     case 'parked':
       return parked(turn, event, at)
@@ -155,9 +142,7 @@ function apply(turn: TurnView, event: SessionEvent): void {
       const step = stepOf(turn, turn.steps.at(-1)?.n ?? 1, at, event.seq)
       const files = event.filesKept ? 'Its files are still there.' : 'Every file in it is lost.'
       const text = `Runner ${event.from} was lost; the session has a new box at ${event.to}. ${files}`
-      step.notes.push({ seq: event.seq, step: step.n, at, text, json: event })
-      step.rev += 1
-      return
+      return note(step, event, text)
     }
     case 'model-server': {
       const { state, since, line = '' } = event
@@ -165,33 +150,24 @@ function apply(turn: TurnView, event: SessionEvent): void {
       return
     }
     case 'approval-requested':
+      return asked(turn, event)
     case 'approval':
-      approved(turn, event)
-      return
+      return approved(turn, event)
     case 'turn-end': {
       closeOpen(turn, at)
       const { text, usage, cost = null, finish = null, unproven = false, faultsSurvived } = event
       turn.end = { text, usage, cost, finish, unproven, faultsSurvived }
-      turn.state = 'finished'
       return ended(turn, at)
     }
     case 'turn-error': {
       closeOpen(turn, at)
       turn.fault = event
-      turn.state = event.category === 'cancelled' ? 'cancelled' : 'failed'
       const step = turn.steps.at(-1)?.n ?? 0
-      if (turn.state === 'failed') scar(turn, event.seq, 'end', step, event.category, { counts: false })
+      if (turn.status.state === 'failed') scar(turn, event.seq, 'end', step, event.category)
       return ended(turn, at)
     }
-    default:
-      return unknownType(event)
   }
 }
-
-/** A type that the compiler knows and this switch does not: `isEvent` refuses it, so it became a note. */
-const unknownType = (_event: never): void => undefined
-
-const bytes = (n: number): string => (n < 10_000 ? `${n} bytes` : `${Math.round(n / 1024)} KiB`)
 
 /** Throwing text away is our doing: it does not count as a sign of life from the model. */
 function discarded(turn: TurnView, event: SessionEventOf<'part-discarded'>): void {

@@ -43,6 +43,17 @@ export function attemptOf(step: Step, n: number, from: number): Attempt {
   return attempt
 }
 
+/** A line between the steps. `json` is what it unfolds to. */
+export function note(
+  step: Step,
+  event: { readonly seq: number; readonly at: string },
+  text: string,
+  json: unknown = event,
+): void {
+  step.notes.push({ seq: event.seq, step: step.n, at: Date.parse(event.at), text, json })
+  step.rev += 1
+}
+
 type PartPlace = { readonly step: number; readonly attempt: number; readonly part: string }
 
 /** The part that a delta belongs to. Its attempt runs from now on. */

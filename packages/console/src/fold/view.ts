@@ -1,5 +1,6 @@
 /** What the turn screen shows: the sum of a session's events. Rows, not events, so its size follows what there is to see. */
-import type { Cost, SessionEventOf, TurnState, Usage } from '@breakfall/wire'
+import type { Cost, SessionEventOf, Usage } from '@breakfall/wire'
+import type { TurnStatus } from '@breakfall/wire/turn'
 import type { Json } from '../link/shapes.ts'
 
 /** A fault report from the wire: only a newer daemon may know its category. */
@@ -117,18 +118,15 @@ export type Scar = {
   readonly attempt: number | null
   readonly callId: string | null
   readonly category: string
-  readonly counts: boolean
-  healed: boolean
 }
 
 export type TurnView = {
   readonly id: string
   prompt: string
-  state: TurnState
+  status: TurnStatus
   queuedAt: number | null
   startedAt: number | null
   endedAt: number | null
-  readonly firstSeq: number
   lastSeq: number
   lastAt: number
   model: string | null
@@ -149,7 +147,6 @@ export type TurnView = {
   failures: number
   waitedMs: number
   tokens: { input: number; output: number; unknown: number }
-  unknownOutcomes: number
   server: { readonly state: string; readonly line: string; readonly since: string } | null
   missingTools: readonly string[]
   rev: number
@@ -165,8 +162,11 @@ export type SessionFold = {
 
 export const emptyFold = (): SessionFold => ({ turns: [], byId: new Map(), lastSeq: 0, events: 0, rev: 0 })
 
+/** Whether the turn may get past it: an unknown outcome stays unknown, and an end is the end. */
+export const isSurvivable = ({ kind }: Scar): boolean => kind !== 'unknown' && kind !== 'end'
+
 /** Faults that the turn got past: what the header, the stitches and the card count. */
-export const survivedIn = (turn: TurnView): number => turn.scars.filter(({ counts, healed }) => counts && healed).length
+export const survivedIn = ({ status: { faults } }: TurnView): number => faults.met - faults.open
 
 /** The current answer: the kept text of the last step, and `turn-end.text` once that is there. */
 export function answerIn(turn: TurnView): string {

@@ -19,7 +19,8 @@ type EndingProps = {
 
 export function Ending({ turn, session, actions }: EndingProps): VNode {
   const [isOpen, setOpen] = useState(false)
-  const { state: ended, end } = turn
+  const { end } = turn
+  const ended = turn.status.state
   const state = ended === 'failed' || ended === 'cancelled' ? ended : isCutOff(end ?? {}) ? 'cut-off' : 'finished'
   return (
     <div class={`ending tone-${STATES[state].tone}`}>

@@ -117,7 +117,7 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
   const where = step === undefined || step.n === 0 ? '' : `step ${step.n}`
   const parts: ComponentChildren[] = []
   if (turn.endedAt !== null) {
-    if (turn.fault !== null && turn.state !== 'finished') parts.push(<span>{happened(turn.fault)}</span>)
+    if (turn.fault !== null && turn.status.state !== 'finished') parts.push(<span>{happened(turn.fault)}</span>)
     if (turn.fault?.actor !== undefined) parts.push(<span>by {turn.fault.actor}</span>)
     if (turn.end !== null) parts.push(<span>{counted(turn.steps.length, 'step')}</span>)
     if (turn.end?.unproven === true)
@@ -180,14 +180,14 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
           {call.tool} <code>{oneLine(callLine(call), 80)}</code>
         </span>,
       )
-    else parts.push(<span>{turn.state === 'queued' ? 'waits for the turn before it' : 'answering'}</span>)
+    else parts.push(<span>{turn.status.state === 'queued' ? 'waits for the turn before it' : 'answering'}</span>)
   }
   if (state === 'unknown')
     parts.push(<span class="muted">It cannot be known whether {commands(turn)} ran; the model was told.</span>)
   return parts.map((part, index) => <span key={index}>{part}</span>)
 }
 
-const commands = ({ unknownOutcomes }: TurnView): string =>
+const commands = ({ status: { unknownOutcomes } }: TurnView): string =>
   unknownOutcomes === 1 ? 'a command' : `${unknownOutcomes} commands`
 
 const ASKED_CHARS = 160

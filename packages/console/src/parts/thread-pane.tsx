@@ -115,7 +115,7 @@ export function ThreadPane({ turn, rev, unfolded, onPick, onUnfold }: ThreadProp
                       left={place(bar.segment.from)}
                       width={`${((axis.at(bar.segment.to) - axis.at(bar.segment.from)) * 100).toFixed(3)}%`}
                       isCurrent={bar.segment === current?.segment}
-                      isEnd={turn.state === 'failed'}
+                      isEnd={turn.status.state === 'failed'}
                       onPick={onPick}
                     />
                   ))}

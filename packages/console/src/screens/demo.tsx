@@ -163,7 +163,7 @@ export function DemoScreen(): VNode {
             />
           </section>
           <p>
-            step {turn.steps.length} · survived {survivedIn(turn)} · lost {turn.unknownOutcomes}
+            step {turn.steps.length} · survived {survivedIn(turn)} · lost {turn.status.unknownOutcomes}
           </p>
         </Boundary>
       )}
