@@ -269,5 +269,5 @@ export class LocalFleet implements AsyncDisposable {
 
 // ---- details ----
 
-/** Also one that was killed: it comes back. */
+/** A killed daemon counts: it comes back. */
 const canTakeOver = ({ member, isCut }: Daemon): boolean => !isCut && !member.isFrozen

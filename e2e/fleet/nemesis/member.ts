@@ -47,7 +47,7 @@ export class Member {
     await this.#program?.stop()
   }
 
-  /** Two calls are a pair, whatever happens in between: the second one never freezes what was gone at the first. */
+  /** Two calls are a pair: the second one never freezes a member that was gone at the first. */
   stopOrContinue(): void {
     this.#isStopped = !this.#isStopped
     if (!this.#isStopped) this.thaw()

@@ -34,7 +34,7 @@ export function addModelFlags(command: Command): Command {
     .addOption(new Option('--profile <profile>', 'what the model server supports').choices(PROFILE_NAMES))
 }
 
-/** Those that every runner has, also the program of its own package. */
+/** The flags that every runner has, also the program of the package `runner`. */
 export function addRunnerFlags(command: Command): Command {
   const table: readonly (readonly [string, RunnerFlag])[] = Object.entries(RUNNER_FLAGS)
   for (const [name, { word, read, choices, initial, about }] of table) {
