@@ -38,9 +38,9 @@ test('only files at an edge read the clock or use randomness', () => {
   assert.deepEqual(lines(/\bMath\.random\s*\(|\bDate\.now\s*\(|\bnew Date\(\)/, inner), [])
 })
 
-/** Loops that may sleep. None of them decides about a retry; those that repeat an attempt ask `decide`. */
+/** Loops that may sleep. Those that repeat a failed call ask `decide`; the shared store repeats its own statements by a fixed rule. */
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
-  'packages/faults/src/retry-loop.ts': 'the one retry loop',
+  'packages/faults/src/retry-loop.ts': 'repeats calls: `decide` says whether and when',
   'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',

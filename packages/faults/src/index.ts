@@ -1,4 +1,4 @@
-/** The fault table, the classifier, and the one place that decides about retries. No dependencies; runs in a browser. */
+/** The fault table, the classifier, and `decide`, which says what happens after a fault. No dependencies; runs in a browser. */
 
 // What failed
 export { classify, type ClassifyContext, type ResponseEvidence } from './classify.ts'

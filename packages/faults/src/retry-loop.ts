@@ -1,7 +1,7 @@
 /**
- * Calls something until it succeeds or the decision is to stop. The one retry loop in the system: whatever repeats a call after a
- * failure does it here, through `retrying`, or through `retryingCall` in a client. (A model's answer climbs a ladder instead, and a
- * supervised child has a life cycle; both ask the same `decide`.)
+ * Calls something until it succeeds or the decision is to stop, for `retrying` and, in a client, `retryingCall`. A model's answer
+ * climbs a ladder instead, a supervised child has a life cycle, and a link to an MCP server is opened again; all ask the same
+ * `decide`. Not here: the shared store repeats its own statements, and a box restarts its background processes, by fixed rules.
  *
  * I1  `decide` alone says whether and when the next call is made.
  * I2  Only Faults are retried. Anything else is a mistake in the program and is rethrown.

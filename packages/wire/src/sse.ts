@@ -1,5 +1,6 @@
 /**
- * Server-sent events. The only encoder and the only decoder in the system.
+ * Server-sent events, encoded and decoded for every service and client. Only the fault proxy splits them itself: it keeps
+ * the exact bytes.
  *
  * Decoding is bounded (an endless line is a fault), keeps ids and comments (a comment shows that the sender is alive), accepts
  * bytes cut anywhere, even inside a character.

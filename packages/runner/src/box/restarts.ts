@@ -1,6 +1,6 @@
 /**
  * Restarts background processes after they fail, if their request says so: each time as a new exec, `ID.2`, `ID.3` and
- * so on, after 1 s, 2 s, 4 s …
+ * so on, after 1 s, 2 s, 4 s … Its caller chose that, and the pace is part of the API: `decide`, which is about calls, is not asked.
  *
  * I1  Only an end that the process caused itself counts: not a kill, a stop of the box, a time limit or a lost runner.
  * I2  Nothing is restarted in a box that was stopped since.

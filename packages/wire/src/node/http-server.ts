@@ -1,6 +1,6 @@
 /**
- * The one HTTP server of the system, bounded. The runner and the daemon put a route table on top (`service.ts`), the gateway
- * a plain handler.
+ * The HTTP server of the services, bounded. The runner and the daemon put a route table on top (`service.ts`), the gateway a plain
+ * handler. Servers that speak for others (the fault proxy, the rehearsal model, a box's names and ports) are bounded elsewhere.
  *
  * I1  Everything has a limit: header size, header time, request time, idle time, connections, and the shutdown itself.
  * I2  A request that Node cannot parse still gets an answer in the service's own format, with a request id.
