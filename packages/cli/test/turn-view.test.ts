@@ -199,25 +199,7 @@ test('a failure whose raw error equals its sentence is printed once', () => {
   assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), '✗ the time is over\n  deadline_exceeded\n')
 })
 
-test('the files that a turn wrote are listed, and those that it failed to write are not', () => {
-  const view = new TurnView()
-  words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: 'a.ts' }, execId: 'e' })
-  words(view, { type: 'tool-call', step: 1, callId: 'd', tool: 'write', arguments: { path: 'b.ts' }, execId: 'e' })
-  words(view, { type: 'tool-result', callId: 'd', outcome: 'failed', text: 'permission denied' })
-  assert.deepEqual([...view.filesChanged], [])
-  words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
-  assert.deepEqual([...view.filesChanged], ['a.ts'])
-})
-
-test('the end of a turn says what commands changed, or that it is not known', () => {
-  const view = new TurnView()
-  words(view, { type: 'tool-call', step: 1, callId: 'c', tool: 'edit', arguments: { path: './a.ts' }, execId: 'e' })
-  words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
-  const end = { type: 'turn-end', text: '', steps: 1, faultsSurvived: 0 }
-  words(view, { ...end, filesChanged: ['a.ts', 'b.ts'] })
-  assert.deepEqual([[...view.filesChanged], view.filesUnknown], [['a.ts', 'b.ts'], false])
-  words(view, { ...end, filesUnknown: true })
-  assert.equal(view.filesUnknown, true)
+test('what changed is said by its name, or that it is not known', () => {
   const changed = (files: readonly string[], isUnknown: boolean, more: Partial<Changes> = {}): string =>
     changedText({ files, isUnknown, tools: ['bash', 'mcp__a__b'], ...more })
   assert.equal(changed(['a.ts'], false), 'a.ts')

@@ -49,7 +49,12 @@ const call = (callId: string, tool: string, given: Readonly<Record<string, unkno
   arguments: given,
   execId: `exec of ${callId}`,
 })
-const result = (callId: string): Draft => ({ type: 'tool-result', callId, outcome: 'ok', text: '' })
+const result = (callId: string, outcome: 'ok' | 'failed' = 'ok'): Draft => ({
+  type: 'tool-result',
+  callId,
+  outcome,
+  text: '',
+})
 
 test('the end of a daemon shortens no wait for a retry, and a person ends it', () => {
   const handedOver = statusOf(retry(100), parked('shutting_down'))
@@ -74,19 +79,21 @@ test('a parked turn stays parked while its call is answered or ends', () => {
   assert.equal(statusOf(call('c', 'bash'), parked('model_unreachable'), result('c')).state, 'parked')
 })
 
-test('files are those that tools name, until the end of the turn says what commands changed', () => {
+test('files are those that tools wrote by name, until the end of the turn says what commands changed, or that it is not known', () => {
   const drafts = [
     call('a', 'write', { path: 'x' }),
     result('a'),
+    call('c', 'write', { path: 'not written' }),
+    result('c', 'failed'),
     call('constructor', 'edit', { path: 'y' }),
     call('b', 'bash'),
   ]
   const { open, ...running } = recordOf(...drafts)
   assert.deepEqual(running, {
     firstSeq: 1,
-    lastSeq: 4,
+    lastSeq: 6,
     marks: '',
-    tools: { write: 1, edit: 1, bash: 1 },
+    tools: { write: 2, edit: 1, bash: 1 },
     filesChanged: ['x'],
     filesUnknown: true,
     longOutputs: [],
@@ -95,5 +102,7 @@ test('files are those that tools name, until the end of the turn says what comma
   const usage = { inputTokens: { value: 1, quality: 'known' }, outputTokens: { value: 1, quality: 'known' } } as const
   const end: Draft = { type: 'turn-end', text: '', usage, steps: 1, faultsSurvived: 0, filesChanged: ['x', 'z'] }
   const { filesChanged, filesUnknown } = recordOf(...drafts, end)
+  const { filesChanged: _, ...without } = end
+  assert.equal(recordOf({ ...without, filesUnknown: true }).filesUnknown, true)
   assert.deepEqual([filesChanged, filesUnknown], [['x', 'z'], false])
 })

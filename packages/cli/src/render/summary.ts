@@ -39,7 +39,9 @@ export function summary(
   if (used !== '') out.push(line('dim', `  ${used}`))
   for (const { category, what, how, times } of grouped(view.survived))
     out.push(line('dim', `  survived ${category}${times > 1 ? ` ×${times}` : ''}: ${what} → ${how}`))
-  const files = changedText({ files: [...view.filesChanged], isUnknown: view.filesUnknown, tools: [...view.tools] })
+  const { filesChanged, filesUnknown, tools } = view.record
+  const isUnknown = filesUnknown && view.endedAt !== undefined
+  const files = changedText({ files: filesChanged, isUnknown, tools: Object.keys(tools) })
   if (files !== '') out.push(line('dim', `  changed ${files}`))
   for (const process of processes) out.push(line('plain', `  ${leftRunning(process)}`))
   if (result.outcome === 'parked')

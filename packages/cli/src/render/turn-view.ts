@@ -7,7 +7,7 @@
  */
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
-import { isFailedPark, isProgress } from '@breakfall/wire/turn'
+import { firstRecord, isFailedPark, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
 import { withCauses } from './cause-lines.ts'
 import { counted } from './counted.ts'
 import { type Delta, HeldText } from './held-text.ts'
@@ -31,14 +31,9 @@ const LINE_CHARS_MAX = 400
 
 export class TurnView {
   readonly survived: Survived[] = []
-  /** By the file tools, until the end of the turn says what commands changed, too. */
-  filesChanged: ReadonlySet<string> = new Set()
-  /** Commands ran, and what they changed is not fully known. */
-  filesUnknown = false
-  /** Those that were called. */
-  readonly tools = new Set<string>()
+  /** What the shown turns did. */
+  record: TurnRecord = firstRecord(0)
   #pending: Survived[] = [] // I2
-  readonly #writes = new Map<string, string>()
   #midLine = false
   #part = ''
   #discardedAnswer = ''
@@ -77,6 +72,7 @@ export class TurnView {
   }
 
   show(event: SessionEvent): readonly Segment[] {
+    this.record = recordAfter(this.record, event)
     if (isProgress(event.type)) this.survived.push(...this.#pending.splice(0)) // I2
     const rest = continues(this.#openLine, event) ? [] : this.#endLine()
     const final = this.#held?.release(event) ?? []
@@ -132,23 +128,17 @@ export class TurnView {
       case 'approval':
         return [this.#line(event.decision === 'deny' ? 'warn' : 'good', approvalText(event))]
       case 'turn-end':
-        this.#ended(event)
+        this.endedAt = event.at
         this.steps = event.steps
         return this.#midLine ? [{ kind: 'text', tone: 'plain', text: '\n' }] : []
       case 'turn-error':
-        this.#ended(event)
+        this.endedAt = event.at
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
           this.#line('bad', `✗ ${event.error}`),
           this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
         ]
     }
-  }
-
-  #ended({ at, filesChanged, filesUnknown = false }: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'>): void {
-    this.endedAt = at
-    if (filesChanged !== undefined) this.filesChanged = new Set(filesChanged)
-    this.filesUnknown = filesUnknown
   }
 
   /** Takes in an event from before this run without showing it, for the summary to count. */
@@ -199,14 +189,10 @@ export class TurnView {
   }
 
   #toolCall(event: SessionEventOf<'tool-call'>): readonly Segment[] {
-    this.tools.add(event.tool)
     this.#execIds.set(event.callId, event.execId)
     this.#outputLines = 0
     this.#isOutputCut = false
     this.#lastLines = []
-    const { path } = event.arguments
-    if ((event.tool === 'write' || event.tool === 'edit') && typeof path === 'string')
-      this.#writes.set(event.callId, path)
     const call = this.#line('head', `● ${event.tool} ${summaryOf(event.arguments)}`)
     // Who reads later may want all of an output, also of one that is shown in full here.
     return this.#showsPrompts && event.tool === 'bash' ? [call, this.#line('dim', `  exec ${event.execId}`)] : [call]
@@ -261,8 +247,6 @@ export class TurnView {
 
   #toolResult(event: SessionEventOf<'tool-result'>): readonly Segment[] {
     const { diagnostics = [] } = event.exit ?? {}
-    const written = this.#writes.get(event.callId)
-    if (written !== undefined && event.outcome === 'ok') this.filesChanged = new Set([...this.filesChanged, written])
     const refused = refusedLine(diagnostics, this.#allowed)
     const output = [
       ...this.#lastOutput(event.callId),

@@ -272,9 +272,8 @@ async function usedBy({ client }: FollowInput, result: RunResult, view: TurnView
   return { ...time, usage: turn.usage, ...(turn.cost === undefined ? {} : { cost: turn.cost }) }
 }
 
-function filesOf({ endedAt, filesChanged, filesUnknown }: TurnView): Partial<RunResult> {
-  if (endedAt === undefined) return {}
-  return { filesChanged: [...filesChanged], ...(filesUnknown ? { filesUnknown } : {}) }
+function filesOf({ endedAt, record: { filesChanged, filesUnknown } }: TurnView): Partial<RunResult> {
+  return endedAt === undefined ? {} : { filesChanged, ...(filesUnknown ? { filesUnknown } : {}) }
 }
 
 function failed(event: SessionEventOf<'turn-error'>, view: TurnView): RunResult {
