@@ -18,24 +18,16 @@ export {
   type Undo,
   type Undone,
   undoneSchema,
-  undoSchema,
 } from './checkpoint-api.ts'
 export {
   type BoxOverview,
   boxOverviewSchema,
-  chaosKillSchema,
-  chaosNextSchema,
-  chaosPlanSchema,
   chaosSchema,
   type ChaosTarget,
   type ChaosView,
   type Child,
   type ConsoleTicket,
-  consoleTicketCreateSchema,
-  consoleTicketSchema,
   type ConsoleToken,
-  consoleTokenCreateSchema,
-  consoleTokenSchema,
   faultPageSchema,
   type System,
   systemSchema,
@@ -45,13 +37,7 @@ export {
   watchSnapshotSchema,
 } from './console-api.ts'
 export { formatCursor, parseCursor, resumeFrom } from './cursor.ts'
-export {
-  type SessionProcess,
-  type SessionProcessList,
-  sessionProcessListSchema,
-  type StoppedProcess,
-  stoppedProcessSchema,
-} from './process-api.ts'
+export { type SessionProcess, type SessionProcessList, type StoppedProcess } from './process-api.ts'
 export {
   type AgentInput,
   agentSchema,
@@ -59,9 +45,7 @@ export {
   API_NUMBER,
   daemonHealthSchema,
   type DaemonModel,
-  daemonModelSchema,
   type DaemonReady,
-  daemonReadySchema,
   type FaultList,
   faultListSchema,
   type InstructionsFile,
@@ -70,7 +54,6 @@ export {
   type ProviderView,
   type Session,
   type SessionCreate,
-  sessionCreateSchema,
   type SessionList,
   sessionListSchema,
   type SessionPatch,
@@ -79,23 +62,16 @@ export {
   sessionQuerySchema,
   sessionSchema,
   type StreamNotice,
-  streamNoticeSchema,
   type Turn,
-  turnCancelSchema,
   turnCreateSchema,
   type TurnList,
   turnListSchema,
   type TurnReceipt,
   turnReceiptSchema,
   type TurnResume,
-  turnResumeSchema,
   PRUNE_OLDER_THAN_DAYS,
-  pruneSchema,
   type PruneInput,
-  prunedSchema,
   type Pruned,
-  boxReleaseSchema,
-  boxReleasedSchema,
   turnSchema,
   turnApproveSchema,
   type TurnApprove,
@@ -104,18 +80,19 @@ export {
   wsParamsSchemas,
   wsRequestSchema,
 } from './daemon-api.ts'
+export { type McpCalled, type McpDetail, type McpList, mcpListSchema, mcpServerSchema } from './mcp-api.ts'
 export {
-  type McpCalled,
-  mcpCalledSchema,
-  mcpCallSchema,
-  type McpDetail,
-  mcpDetailSchema,
-  type McpList,
-  mcpListSchema,
-  mcpRestartSchema,
-  mcpServerSchema,
-} from './mcp-api.ts'
-export * from './events.ts'
+  type AnyEvent,
+  type EventDraft,
+  type EventDraftOf,
+  isKnownEvent,
+  parseEvent,
+  type SessionEvent,
+  type SessionEventOf,
+  sessionEventSchema,
+  type TurnProvider,
+  type UnknownEvent,
+} from './events.ts'
 export { diagnosticSchema, problemSchema } from './fault-schema.ts'
 export {
   type ApprovalDecision,
@@ -147,14 +124,10 @@ export {
   type DaemonList,
   daemonListSchema,
   runnerEnrolledSchema,
-  runnerEnrollSchema,
   type RunnerJoin,
   type RunnerJoined,
-  runnerJoinedSchema,
-  runnerJoinSchema,
   type RunnerList,
   runnerListSchema,
-  runnerSchema,
   type RunnerView,
 } from './fleet-api.ts'
 export { type OpenApiRoute, openApiDocument } from './openapi.ts'

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault, toProblem } from '@breakfall/faults'
+import { consoleTicketSchema, consoleTokenSchema } from '../src/console-api.ts'
 import * as wire from '../src/index.ts'
 import { CANCEL_ACTORS, EVENT_TYPES, RETRY_ACTIONS, WS_METHODS } from '../src/names.ts'
 import { EXEC_STATES } from '../src/runner-api.ts'
@@ -271,9 +272,9 @@ test('the records of a daemon', () => {
 
 test('the records of the console', () => {
   const ticket = { ticket: 'T', expiresAt: at }
-  assert.deepEqual(wire.consoleTicketSchema.parse(ticket), ticket)
+  assert.deepEqual(consoleTicketSchema.parse(ticket), ticket)
   const token = { token: 'bfc1.…', expiresAt: at }
-  assert.deepEqual(wire.consoleTokenSchema.parse(token), token)
+  assert.deepEqual(consoleTokenSchema.parse(token), token)
 })
 
 test('a problem document has the fields of RFC 9457 and of the report', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Fault, isFault } from '@breakfall/faults'
 import { z } from 'zod'
+import { sessionCreateSchema } from '../src/daemon-api.ts'
 import * as wire from '../src/index.ts'
 import { parseRequest } from '../src/parse.ts'
 
@@ -78,7 +79,7 @@ test('values that would silently change in transit are refused: half characters 
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['printf', '\ud800'] }), ['command.1'])
   assert.deepEqual(fields(wire.execRequestSchema, { command: ['a'], cwd: '' }), ['cwd'])
   assert.deepEqual(fields(wire.boxCreateSchema, { workspace: 'relative' }), ['workspace'])
-  assert.deepEqual(fields(wire.sessionCreateSchema, { model: ' ' }), ['model'])
+  assert.deepEqual(fields(sessionCreateSchema, { model: ' ' }), ['model'])
 })
 
 test('ids that could leave a folder or a line are refused', () => {
