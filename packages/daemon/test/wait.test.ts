@@ -49,6 +49,16 @@ const APPROVAL = new Fault('approval_needed').report
 const STEPS = new Fault('quota_exceeded', { boundary: 'daemon', next: 'park', reason: 'steps_spent' }).report
 const AWAY = new Fault('model_unreachable').report
 
+test('a clock that was turned forward does not end a wait, and what this process has seen pass does', () => {
+  const { turn } = foldOf(APPROVAL, { because: 'approval_needed', asks: at(30) })
+  assert.ok(turn?.parked != null)
+  const { parked } = turn
+  const dueIn = (hours: number, aheadHours: number): Due =>
+    dueOf(turn, parked, policy(), { now: at(hours), probeAt: null, aheadMs: aheadHours * HOUR })
+  assert.deepEqual(dueIn(100, 99), { at: at(129), now: null })
+  assert.deepEqual(dueIn(129, 99), { at: at(129), now: 'expiry' })
+})
+
 test('a parked turn is due at the first of its deadline, its time, its expiry and its next probe', () => {
   const rows = [
     [foldOf(AWAY), {}, null, 24], // it may park for that long

@@ -39,6 +39,7 @@ import { type Feed, REWOUND } from './feed.ts'
 import { Mutex } from './mutex.ts'
 import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
+import { unhurried } from './unhurried.ts'
 import { Wakes } from './wakes.ts'
 
 export type Writing = {
@@ -81,6 +82,8 @@ export class LiveSession {
   memoryPark: Parked | null = null
   /** What the last attempt used, until an event says it: of an attempt that parks or ends its turn, that event does. */
   unsaid: Used | null = null
+  /** The wait of the turn, and the time that this process has seen pass in it. */
+  #wait: { readonly since: string; readonly now: () => number } | undefined
   readonly #ports: Ports
   readonly #store: Store
   readonly #mutex = new Mutex()
@@ -194,6 +197,12 @@ export class LiveSession {
   }
 
   /** Something changed that a waiting turn may care about. */
+  /** The time in a wait that began then, as this process has seen it pass. */
+  waitSince(since: string): () => number {
+    if (this.#wait?.since !== since) this.#wait = { since, now: unhurried(this.#ports.now) }
+    return this.#wait.now
+  }
+
   wake(): void {
     this.#wakes.wake()
   }

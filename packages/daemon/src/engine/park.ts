@@ -69,10 +69,14 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
   const before = session.settingsIgnored ?? session.data.parkedUnder ?? settings()
   const hasChanged = (): boolean => isChanged(settings(), before)
   const { isShared } = ports.store
+  const seen = session.waitSince(parked.since)
   for (let probe = 0; ; probe += 1) {
     // By the clock, too: timers do not run while a machine sleeps. In a shared store, the time to probe is when it is claimed (I5).
     const probeAt = ports.now() + (isShared ? 0 : nextProbe(ports, source, probe))
-    const due = (): Due => dueOf(turn, parked, session.policy, { now: ports.now(), probeAt })
+    const due = (): Due => {
+      const now = ports.now()
+      return dueOf(turn, parked, session.policy, { now, probeAt, aheadMs: Math.max(0, now - seen()) })
+    }
     if (await isWoken(session, due().at - ports.now())) return
     switch (due().now) {
       case 'deadline':

@@ -11,18 +11,22 @@ import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'
 import type { Ports } from './ports.ts'
+import { unhurried } from './unhurried.ts'
 
 export class Pruning {
   readonly #ports: Ports
   readonly #engine: Engine
   readonly #loader: SessionLoader
   readonly #boxRemovals: BoxRemovals
+  /** A clock that is turned forward deletes nothing while this process lives. */
+  readonly #unhurriedNow: () => number
 
   constructor(parts: { ports: Ports; engine: Engine; loader: SessionLoader; boxRemovals: BoxRemovals }) {
     this.#ports = parts.ports
     this.#engine = parts.engine
     this.#loader = parts.loader
     this.#boxRemovals = parts.boxRemovals
+    this.#unhurriedNow = unhurried(parts.ports.now)
   }
 
   /** A session is deleted if it is both older than requested and not among the newest that are kept. */
@@ -49,7 +53,7 @@ export class Pruning {
     const usage = await this.#ports.store.usage(this.#unusedBefore())
     const oldest = await this.#ended(SESSIONS_AT_ONCE, { skip: 0 })
     const unread = oldest.filter(({ id }) => (this.#ports.feeds.get(id)?.readers ?? 0) === 0)
-    const expired = expiredSessions(unread, usage, retention, this.#ports.now())
+    const expired = expiredSessions(unread, usage, retention, this.#unhurriedNow())
     if (expired.length === 0) return false
     const deleted = await this.#delete(expired)
     this.#ports.log.info({ sessions: deleted.length, bytes: bytesOf(deleted) }, 'retention deleted ended sessions')

@@ -5,6 +5,8 @@
  * I1  `dueOf` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
  * I2  A turn waits no longer than its policy allows. A turn that waits for a person has not failed and costs nothing: only its deadline
  *     ends it, or the expiry of the approval that it waits for.
+ * I3  A wait that this process has seen does not end because someone turned the clock forward. Its times in the journal are those of
+ *     the clock on the wall, so after a restart they count as they are.
  */
 import { type FaultCategory, type FaultReport, LIMITS, type Policy } from '@breakfall/faults'
 import { probeDelayMs } from '@breakfall/faults/internal'
@@ -136,12 +138,13 @@ export function dueOf(
   turn: Pick<TurnFold, 'answer' | 'calls' | 'startedAt'>,
   parked: Parked,
   policy: Pick<Policy, 'deadlineMs' | 'parkMsMax'>,
-  { now, probeAt }: { readonly now: number; readonly probeAt: number | null },
+  { now, probeAt, aheadMs = 0 }: { readonly now: number; readonly probeAt: number | null; readonly aheadMs?: number },
 ): Due {
+  const expiry = expiresAt(turn, parked, policy)
   const times = [
     ['deadline', deadlineAt(turn, policy)],
     ['resume', resumesAt(parked)],
-    ['expiry', expiresAt(turn, parked, policy)],
+    ['expiry', expiry === null ? null : expiry + aheadMs], // I3
     ['probe', probeAt],
   ] as const
   const ahead = times.map(([, at]) => at ?? Number.POSITIVE_INFINITY)

@@ -77,6 +77,23 @@ test('an approval that nobody gives expires: the turn ends with approval_needed,
   assert.equal(bad.ran('act'), 0)
 })
 
+test('a clock that is turned forward ends no wait while the daemon lives', async (t) => {
+  const bad = badServer(tempFolder(t))
+  let aheadMs = 0
+  const now = (): number => Date.now() + aheadMs
+  const { api } = await rig(t, inOrder(act(1), done, done), { mcp: { s: bad.config }, limits, now })
+  const { id } = await api.session({ tools: ['mcp__s'] })
+  const turnId = await api.prompt(id, 'go')
+  const { callId, expiresAt } = question(await api.events(id, isParked)) ?? { callId: '', expiresAt: null }
+  aheadMs = 365 * 24 * 3_600_000
+  assert.ok(now() > Date.parse(expiresAt ?? ''))
+  const nextId = await api.prompt(id, 'and then', { queue: true }) // the session looks at the clock
+  await api.call('POST', `/v1/turns/${nextId}/cancel`, {})
+  assert.equal((await api.turn(turnId)).state, 'parked')
+  await api.call('POST', `/v1/turns/${turnId}/approve`, { callId, decision: 'allow' })
+  assert.deepEqual(results(await api.ended(id, turnId)), [['ok', 'act done 1']])
+})
+
 test('a trusted read-only tool does not wait; approve: always asks for it too', async (t) => {
   const bad = badServer(tempFolder(t))
   const look: ScriptedAnswer = { calls: [{ tool: 'mcp__s__look', arguments: {} }] }

@@ -86,3 +86,20 @@ test('retention follows the configuration: a limit that is set while the daemon 
   await eventually('the oldest are deleted', async () => (await ids(api)).length < 2)
   assert.deepEqual(await ids(api), made.slice(2))
 })
+
+test('a clock that is turned forward deletes nothing while the daemon lives; the next one goes by it', async (t) => {
+  const scripted = await startScriptedModel(() => ({ text: 'done' }))
+  atEnd(t, () => scripted.close())
+  const model = { baseUrl: scripted.baseUrl, name: 'scripted' }
+  let [passes, aheadMs] = [0, 0]
+  const reload = (): LiveConfig => ((passes += 1), { model, runner: {}, retention: { sessionDays: 30 } })
+  const options = { model, reload, limits: { retentionMs: 20 }, now: () => Date.now() + aheadMs }
+  const first = await rig(t, () => ({}), options)
+  const made = await ended(first.api)
+  aheadMs = 365 * 24 * 3_600_000
+  const before = passes
+  await eventually('retention has looked at the clock', () => Promise.resolve(passes > before + 3))
+  assert.deepEqual(await ids(first.api), [made])
+  const second = await first.restart(options)
+  await eventually('it is old for the next daemon', async () => (await ids(second.api)).length === 0)
+})
