@@ -63,27 +63,27 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
-    const model = async (env: Readonly<Record<string, string>>) =>
-      (await place.run(['doctor', '--json'], env)).json.find(({ check }) => check === 'model')
+    const doctor = async (env: Readonly<Record<string, string>>) => {
+      const { code, json } = await place.run(['doctor', '--json'], env)
+      const found = (check: string) => json.find((line) => line['check'] === check)
+      return { code, model: found('model'), runner: found('runner') }
+    }
     await using refusing = await httpServer((_, response) => response.writeHead(401).end('{"error":{"message":"no"}}'))
-    const refused = await model({ OPENAI_BASE_URL: `${refusing.url}/v1`, OPENAI_API_KEY: 'bad' })
-    assert.equal(refused?.['verdict'], 'bad')
-    assert.match(String(refused?.['found']), /rejected the key/)
-
     await using runner = await httpServer((request, response) => {
       const isHealth = request.url === '/v1/health'
       const health = { status: 'ok', version: '1', runnerId: 'r', bootId: 'b', boxes: 0, uptimeMs: 1 }
       response.writeHead(isHealth ? 200 : 401, { 'content-type': 'application/json' })
       response.end(JSON.stringify(isHealth ? health : { category: 'unauthorized', status: 401, title: 'no' }))
     })
-    for (const url of [runner.url, 'http://127.0.0.1:9']) {
-      const { code, json } = await place.run(['doctor', '--json'], { BREAKFALL_RUNNER_URL: url })
-      assert.equal(json.find(({ check }) => check === 'runner')?.['verdict'], 'bad', JSON.stringify(json))
-      assert.equal(code, 1)
-    }
+    const key = { OPENAI_BASE_URL: `${refusing.url}/v1`, OPENAI_API_KEY: 'bad' }
+    const refused = await doctor({ ...key, BREAKFALL_RUNNER_URL: runner.url })
+    assert.deepEqual([refused.code, refused.model?.['verdict'], refused.runner?.['verdict']], [1, 'bad', 'bad'])
+    assert.match(String(refused.model?.['found']), /rejected the key/)
+    const away = await doctor({ BREAKFALL_RUNNER_URL: 'http://127.0.0.1:9' })
+    assert.deepEqual([away.code, away.runner?.['verdict']], [1, 'bad'])
 
     await place.start(['up', '--json', ...SERVER]).seen((line) => line['event'] === 'listening')
-    assert.match(String((await model({}))?.['found']), /runs use the model of the daemon/)
+    assert.match(String((await doctor({})).model?.['found']), /runs use the model of the daemon/)
   },
 )
 
@@ -122,12 +122,16 @@ test('a stale daemon file is ignored, and the process that has its port now gets
 test('an unusable state folder exits with 2 and says why', LIMIT, async () => {
   await using place = new Place()
   writeFileSync(join(place.home, 'file'), '')
-  for (const folder of [join(place.home, 'file'), join(place.home, 'file', 'x'), '/proc/breakfall'])
-    for (const args of [['up'], ['run', 'x', ...SERVER], ['runner']]) {
-      const { code, stderr } = await place.run([...args, '--state-dir', folder])
-      assert.equal(code, 2, `${args.join(' ')} ${folder}`)
-      assert.match(stderr, /Cannot use the state folder .*: .*; choose another with --state-dir/)
-    }
+  const file = join(place.home, 'file')
+  for (const [folder, ...args] of [
+    [file, 'up'],
+    [join(file, 'x'), 'runner'],
+    ['/proc/breakfall', 'run', 'x', ...SERVER],
+  ] as const) {
+    const { code, stderr } = await place.run([...args, '--state-dir', folder])
+    assert.equal(code, 2, `${args.join(' ')} ${folder}`)
+    assert.match(stderr, /Cannot use the state folder .*: .*; choose another with --state-dir/)
+  }
 })
 
 test(
@@ -135,7 +139,7 @@ test(
   LIMIT,
   async () => {
     await using place = new Place()
-    for (const env of [{}, { PATH: '/nonexistent' }, { TMPDIR: join(place.home, 'none') }]) {
+    for (const env of [{}, { PATH: '/nonexistent', TMPDIR: join(place.home, 'none') }]) {
       const { code, json, stderr } = await place.run(['doctor', '--json'], env)
       assert.equal(code, 0, stderr)
       assert.deepEqual(json.at(-1), { event: 'result', outcome: 'finished', bad: 0, findings: json.length - 1 })

@@ -18,30 +18,31 @@ const WORKS = /^0 /
 const CORRUPT = /^1 [^]*breakfall: The journal is damaged[^]*journal_corrupt: file is not a database/ // not "another daemon runs"
 const NAMED = /^2 [^]*breakfall: Cannot use \S.*daemon\.json: it is a folder; remove it/
 
-for (const [name, how, ends] of [
-  ['daemon.json', 'garbage', WORKS],
-  ['daemon.json', 'folder', NAMED],
-  ['runner/runner.json', 'empty', WORKS],
-  ['runner/runner.json', 'folder', WORKS],
-  ['runner.grants.json', 'garbage', WORKS],
-  ['workspaces', 'folder', WORKS],
-  ['journal/owner.db', 'garbage', CORRUPT],
+for (const [what, ends, ...damages] of [
+  [
+    'what a run can make again',
+    WORKS,
+    ['daemon.json', 'garbage'],
+    ['runner/runner.json', 'empty'],
+    ['runner.grants.json', 'garbage'],
+    ['workspaces', 'folder'],
+  ],
+  ["the runner's file, which is a folder", WORKS, ['runner/runner.json', 'folder']],
+  ["the daemon's file, which is a folder", NAMED, ['daemon.json', 'folder']],
+  ['the journal', CORRUPT, ['journal/owner.db', 'garbage']],
 ] as const)
-  test(
-    `${name} is damaged (${how}): a run ends with the documented outcome and leaves nothing running`,
-    LIMIT,
-    async () => {
-      await using desk = await Desk.start([ask([bash('echo once >> ledger')]), say('done')])
+  test(`damaged: ${what}; a run ends with the documented outcome and leaves nothing running`, LIMIT, async () => {
+    await using desk = await Desk.start([ask([bash('echo once >> ledger')]), say('done')])
+    for (const [name, how] of damages) {
       const file = join(desk.stateDir, name)
       mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
       DAMAGE[how](file)
-      const { code, stderr } = await whole(desk.begin())
-      assert.match(`${code} ${stderr}`, ends)
-      assert.deepEqual(desk.lines('ledger'), code === 0 ? ['once'] : [])
-      assert.deepEqual(desk.place.leftovers(), [])
-      rmSync(file, { recursive: true, force: true })
-    },
-  )
+    }
+    const { code, stderr } = await whole(desk.begin())
+    assert.match(`${code} ${stderr}`, ends)
+    assert.deepEqual(desk.lines('ledger'), code === 0 ? ['once'] : [])
+    assert.deepEqual(desk.place.leftovers(), [])
+  })
 
 test('a damaged journal is called damaged by every command, and doctor is not ready', LIMIT, async () => {
   await using desk = await Desk.start([say('an answer'), say('another')])

@@ -4,9 +4,8 @@ import { describe, test } from 'node:test'
 import { hasSandbox, isolation } from '../breakfall.ts'
 import { httpServer } from '../../test/kit/http-server.ts'
 import { Desk, endedWith, ofType, serverIsolation } from './desk.ts'
-import { silence, stall } from '../../test/kit/plays.ts'
-import { ask, bash, byProgress, refuse, say, startScriptedModel } from '../answers.ts'
-import { eventually, LIMIT } from '../../test/kit/wait.ts'
+import { ask, bash, refuse, say, startScriptedModel } from '../answers.ts'
+import { LIMIT } from '../../test/kit/wait.ts'
 
 const OVERLOADED = refuse(503, { message: 'Overloaded', code: 'overloaded' })
 const REFUSED = refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })
@@ -63,30 +62,6 @@ describe('run --continue', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(ended.stderr, /start one: breakfall run "PROMPT"/)
     assert.equal(desk.model.received('any').length, 0)
   })
-
-  test('a parked turn resumes automatically under up', async () => {
-    await using desk = await Desk.start(byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
-    const { port } = new URL(desk.model.url)
-    await desk.model.close()
-    const parked = await desk.run(['--attempts-max', '1', '--park-wait-ms', '1', 'go'])
-    endedWith(parked, 3, 'parked', 'model_unreachable')
-    const model = await startScriptedModel(Number(port))
-    model.script('any', byProgress([ask([bash('echo once >> ledger')]), say('Done at last.')]))
-    try {
-      const up = desk.start(['up', '--port', '0', '--json', ...serverIsolation])
-      await up.seen((line) => line['event'] === 'listening')
-      const shown = async (): Promise<string> => {
-        const ended = await desk.command(['show', parked.result.turnId as string, '--json'])
-        assert.equal(ended.code, 0, ended.stderr)
-        return ended.lines.join('\n')
-      }
-      await eventually('the turn is finished', async () => /"state":"finished"/.test(await shown()))
-      assert.match(await shown(), /Done at last\./)
-      assert.deepEqual(desk.lines('ledger'), ['once'])
-    } finally {
-      await model.close()
-    }
-  })
 })
 
 describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
@@ -106,44 +81,6 @@ describe('waiting', { ...LIMIT, concurrency: 2 }, () => {
       await model.close()
     }
   })
-
-  test('parkMsMax ends a parked turn and its run', async () => {
-    await using desk = await Desk.start([])
-    await desk.model.close()
-    const run = await desk.run(['--attempts-max', '1', '--park-ms-max', '300', 'go'])
-    endedWith(run, 3, 'failed', 'model_unreachable')
-    assert.equal(run.events.at(-1)?.type, 'turn-error')
-    const parkedMs = Date.parse(run.events.at(-1)?.at ?? '') - Date.parse(ofType(run, 'parked')[0]?.at ?? '')
-    assert.ok(parkedMs < 30_000, `${parkedMs} ms`)
-  })
-
-  test('a deadline ends a parked turn and its run with exit code 7', async () => {
-    await using desk = await Desk.start([])
-    await desk.model.close()
-    const run = await desk.run(['--attempts-max', '1', '--deadline-ms', '2500', 'go'])
-    assert.equal(ofType(run, 'parked').length, 1)
-    endedWith(run, 7, 'failed', 'deadline_exceeded')
-  })
-
-  test('failuresMax and waitMsMax are budgets of a turn: exit code 7', async () => {
-    await using desk = await Desk.start(Array.from({ length: 20 }, () => refuse(500, { message: 'broken' })))
-    const failures = await desk.run(['--failures-max', '2', '--park', 'never', 'go'])
-    endedWith(failures, 7, 'failed', 'model_server_error')
-    assert.ok(desk.model.received('any').length <= 3, String(desk.model.received('any').length))
-    const before = desk.model.received('any').length
-    const waits = await desk.run(['--wait-ms-max', '1', '--backoff-ms', '60000', '--park', 'never', 'go'])
-    endedWith(waits, 7, 'failed', 'model_server_error')
-    assert.ok(desk.model.received('any').length - before <= 2)
-  })
-
-  test('livenessMs and headersMs limit the model stream', async () => {
-    await using desk = await Desk.start([silence, say('at last'), stall(': one sign of life\n\n')])
-    const run = await desk.run(['--headers-ms', '300', 'go'])
-    endedWith(run, 0, 'finished')
-    assert.equal(ofType(run, 'retry')[0]?.['fault'].phase, 'headers')
-    const stalled = await desk.run(['--liveness-ms', '300', '--attempts-max', '1', '--park', 'never', 'go'])
-    endedWith(stalled, 3, 'failed', 'model_stream_stalled')
-  })
 })
 
 describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'no sandbox on this machine' }, () => {
@@ -159,18 +96,6 @@ describe("a box's network", { ...LIMIT, concurrency: 2, skip: !hasSandbox && 'no
     assert.match(JSON.stringify(desk.model.received('any')[1]?.body.messages), /this box has no network/i)
     assert.equal(called?.['outcome'], 'failed')
     assert.equal(server.hits(), 0)
-  })
-
-  test('is the host’s with --network host, and then there is no hint', async () => {
-    await using server = await hello()
-    await using desk = await Desk.start([ask([bash(lookUp)]), ask([bash(server.command)]), say('I see.')])
-    const run = await desk.run(['--network', 'host', 'go'])
-    endedWith(run, 0, 'finished')
-    const [looked, called] = ofType(run, 'tool-result')
-    assert.doesNotMatch(looked?.['text'], /no network/i)
-    assert.equal(called?.['outcome'], 'ok', called?.['text'])
-    assert.match(called?.['text'], /hello from the host/)
-    assert.equal(server.hits(), 1)
   })
 })
 

@@ -111,30 +111,6 @@ describe('run --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(auto.events.at(-1)?.type, 'parked')
   })
 
-  test('a rejected key parks the turn for credentials immediately, with exit code 4', async () => {
-    await using desk = await Desk.start([
-      refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' }),
-    ])
-    const run = await desk.run(['--park-wait-ms', '1', 'go'])
-    endedWith(run, 4, 'parked', 'model_auth_failed')
-    assert.equal(desk.model.received('any').length, 1)
-  })
-
-  test('a rejected key without parking fails with exit code 4', async () => {
-    await using desk = await Desk.start([refuse(401, { message: 'Incorrect API key provided' })])
-    endedWith(await desk.run(['--park', 'never', 'go']), 4, 'failed', 'model_auth_failed')
-  })
-
-  test('a long Retry-After parks the turn until that time, with exit code 3', async () => {
-    await using desk = await Desk.start([refuse(429, { message: 'slow down' }, { 'retry-after': '3600' })])
-    const before = Date.now()
-    const run = await desk.run(['--park-wait-ms', '1', 'go'])
-    endedWith(run, 3, 'parked', 'model_rate_limited')
-    const at = Date.parse(run.events.at(-1)?.['resumeAt'])
-    assert.ok(at >= before + 3_600_000, 'the time that was asked for is never shortened')
-    assert.equal(desk.model.received('any').length, 1)
-  })
-
   test('a deadline is a budget: exit code 7', async () => {
     await using desk = await Desk.start([stallAfter('I think')])
     const run = await desk.run(['--deadline-ms', '1500', 'go'])

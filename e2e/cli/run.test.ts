@@ -165,35 +165,6 @@ test('a key rejected while listing models is reported as such, not as a server w
   )
 })
 
-test(
-  'a rejected key parks the turn and exits with 4, and --continue with the right key finishes it',
-  LIMIT,
-  async () => {
-    await using place = new Place(REHEARSAL_PROJECT)
-    const rehearsal = await startRehearsalModel()
-    await using door = await keyedDoor(rehearsal.url, 'right')
-    const env = { OPENAI_BASE_URL: `${door.url}/v1` }
-    try {
-      const first = await place.run(
-        ['run', REHEARSAL_PROMPT, '--json', '--model', 'rehearsal/fix', '--park-wait-ms', '0', ...isolation],
-        { ...env, OPENAI_API_KEY: 'wrong' },
-      )
-      assert.equal(first.code, 4, first.stderr)
-      assert.equal(result(first.json)['outcome'], 'parked')
-      assert.equal((result(first.json)['fault'] as { category: string }).category, 'model_auth_failed')
-      const second = await place.run(['run', '--continue', '--json', '--model', 'rehearsal/fix', ...isolation], {
-        ...env,
-        OPENAI_API_KEY: 'right',
-      })
-      assert.equal(second.code, 0, second.stderr)
-      assert.equal(result(second.json)['turnId'], result(first.json)['turnId'])
-      assert.equal(result(second.json)['outcome'], 'finished')
-    } finally {
-      await rehearsal.close()
-    }
-  },
-)
-
 test('the command that a run prints after a rejected key continues the turn with the right one', LIMIT, async () => {
   await using place = new Place(REHEARSAL_PROJECT)
   const rehearsal = await startRehearsalModel()

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { closedPort } from '../../test/kit/tcp-server.ts'
 import { shared } from '../shared.ts'
 import { call, type Json, present } from './client.ts'
 import { assembled, Rig } from './rig.ts'
-import { ask, bash, byProgress, refuse, say, stallAfter, startScriptedModel } from '../answers.ts'
+import { ask, bash, refuse, say, stallAfter } from '../answers.ts'
 import { isHistory, isProblem, isSession, isTurn } from './shapes.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
@@ -40,26 +39,6 @@ describe('what passes through unchanged', { ...LIMIT, concurrency: 3 }, () => {
     isHistory(events)
     assert.equal(last.type, 'turn-end')
     assert.match(present(events.find(({ type }) => type === 'tool-result'))['text'], /ok.*end/s)
-  })
-
-  test('a huge output is cut in the events and for the model, with head, tail and the count', async () => {
-    const { id, model } = await rig.session([
-      ask([bash('echo HEAD; head -c 5000000 /dev/zero | tr "\\0" x; echo; echo TAIL')]),
-      say('seen'),
-    ])
-    const { events } = await rig.wholeTurn(id)
-    isHistory(events)
-    const shown = events
-      .filter(({ type }) => type === 'tool-output')
-      .map((event) => String(event['text']))
-      .join('')
-    assert.ok(shown.startsWith('HEAD') && shown.trimEnd().endsWith('TAIL'))
-    assert.ok(shown.length > 300_000 && shown.length < 600_000, `${shown.length} characters of output in events`)
-    const told = JSON.stringify(rig.model.received(model)[1]?.messages.find(({ role }) => role === 'tool'))
-    assert.ok(told.includes('HEAD') && told.includes('TAIL'))
-    assert.ok(told.length < 40_000, `${told.length} characters for the model`)
-    const exit = present(events.find(({ type }) => type === 'tool-result'))['exit']
-    assert.equal(exit.stdoutBytes, 5_000_011, 'the runner kept all of it')
   })
 
   test('a long prompt', async () => {
@@ -210,17 +189,6 @@ describe('races', LIMIT, () => {
     })
     await Promise.all(turns)
   })
-
-  test('thirty concurrent sessions with tools all finish', async () => {
-    const turns = Array.from({ length: 30 }, async (_, i) => {
-      const { id } = await rig.session(byProgress([ask([bash(`echo ${i}`)]), say(`answer ${i}`)]))
-      const { turnId, events, last } = await rig.wholeTurn(id)
-      isHistory(events)
-      assert.equal(last['text'], `answer ${i}`)
-      assert.equal(assembled(events, turnId).get(2), `answer ${i}`)
-    })
-    await Promise.all(turns)
-  })
 })
 
 describe('boxes', LIMIT, () => {
@@ -250,76 +218,5 @@ describe('boxes', LIMIT, () => {
       assert.equal((await rig.call('DELETE', `/v1/sessions/${id}`)).status, 204)
       await eventually('the box is gone', async () => !(await boxes()).includes(record.boxId))
     }
-  })
-})
-
-describe('waking', { ...LIMIT, concurrency: 3 }, () => {
-  test('an unreachable model parks the turn, which resumes automatically when the model answers', async () => {
-    await using own = await Rig.start({ up: false })
-    const port = await closedPort()
-    await own.up([], { BREAKFALL_MODEL_BASE_URL: `http://127.0.0.1:${port}/v1` })
-    const { id, model } = await own.session([], { policy: { attemptsMax: 2 } })
-    const { turnId, events } = await own.turn(id)
-    const parked = await events.type('parked')
-    assert.ok(['model_unreachable', 'network_down'].includes(parked['fault'].category), parked['fault'].category)
-    const late = await startScriptedModel(port)
-    try {
-      late.script(model, [say('here')])
-      const last = await events.ended(turnId)
-      assert.equal(last['text'], 'here')
-      isHistory(events.events)
-      assert.equal(late.received(model).length, 1)
-    } finally {
-      await late.close()
-    }
-  })
-
-  test('a turn parked for credentials resumes when the config file changes', async () => {
-    await using own = await Rig.start({ up: false })
-    const other = await startScriptedModel()
-    try {
-      const config = (url: string): void => own.config(`[model]\nbaseUrl = "${url}"\napiKeyEnv = "OPENAI_API_KEY"\n`)
-      config(own.model.url)
-      await own.up([], {}, ['BREAKFALL_MODEL_BASE_URL'])
-      const { id, model } = await own.session(
-        Array(9).fill(refuse(401, { message: 'Incorrect API key provided', code: 'invalid_api_key' })),
-      )
-      other.script(model, [say('the other account')])
-      const { turnId, events } = await own.turn(id)
-      await events.type('parked')
-      config(other.url)
-      const last = await events.ended(turnId)
-      assert.equal(last['text'], 'the other account')
-      isHistory(events.events)
-      assert.equal((await events.type('resumed'))['because'], 'signal')
-    } finally {
-      await other.close()
-    }
-  })
-
-  test('if the daemon keeps dying in one step, the turn ends with a fault and the session is free', async () => {
-    await using own = await Rig.start()
-    const { id, model } = await own.session(Array(9).fill(stallAfter('…')))
-    const { turnId } = (await own.prompt(id, 'go')).json
-    for (let crash = 1; crash <= 8; crash++) {
-      const turn = (await own.call('GET', `/v1/turns/${turnId}`)).json
-      if (turn.state === 'failed') break
-      await eventually(
-        'the model is asked',
-        async () =>
-          own.model.received(model).length >= crash ||
-          (await own.call('GET', `/v1/turns/${turnId}`)).json.state === 'failed',
-      )
-      await own.kill9()
-      await own.up()
-    }
-    const stream = await own.events(id)
-    const last = await stream.ended(turnId)
-    isHistory(stream.events)
-    assert.equal(last.type, 'turn-error')
-    isTurn((await own.call('GET', `/v1/turns/${turnId}`)).json, 'failed')
-    assert.ok(own.model.received(model).length <= 7, `${own.model.received(model).length} requests`)
-    own.model.script(model, Array(20).fill(say('free again')))
-    assert.equal((await own.wholeTurn(id)).last['text'], 'free again')
   })
 })

@@ -66,21 +66,6 @@ describe('a client that drops discarded parts', { ...LIMIT, concurrency: true },
 })
 
 describe('attempts', { ...LIMIT, concurrency: true }, () => {
-  test('with no attempts left, a transient fault parks the turn with the time of the next attempt', async () => {
-    const cut = cutAfter('x')
-    const { id, model } = await rig.session([cut, cut, say('back')], { policy: { attemptsMax: 2 } })
-    const { turnId, events } = await rig.turn(id)
-    const parked = await events.type('parked')
-    assert.equal(parked['fault'].category, 'model_stream_interrupted')
-    assert.equal(rig.model.received(model).length, 2)
-    assert.ok(Date.parse(parked['resumeAt']) > Date.parse(parked.at))
-    assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
-    const last = await events.ended(turnId)
-    assert.equal(last['text'], 'back')
-    isHistory(events.events)
-    assert.deepEqual([...assembled(events.events, turnId)], [[1, 'back']])
-  })
-
   test('server errors before the first byte are retried and leave no trace in the answer', async () => {
     const down = refuse(503, { message: 'overloaded', type: 'server_error', param: null, code: null })
     const { id } = await rig.session([
@@ -94,34 +79,6 @@ describe('attempts', { ...LIMIT, concurrency: true }, () => {
     assert.equal(last['faultsSurvived'], 3)
     assert.deepEqual([...assembled(events, turnId)], [[1, 'up']])
     assert.ok(!events.some(({ type }) => type === 'part-discarded'), 'there was no part to discard')
-  })
-
-  test('attemptsMax bounds the attempts of a step, and the fault says why retries stopped', async () => {
-    const cut = cutAfter('part')
-    const { id, model } = await rig.session([cut, cut, cut, cut], { policy: { attemptsMax: 3, park: 'never' } })
-    const { turnId, events, last } = await rig.wholeTurn(id)
-    isHistory(events)
-    assert.equal(last.type, 'turn-error')
-    assert.equal(last['category'], 'model_stream_interrupted')
-    assert.ok(typeof last['stopped'] === 'string' && last['stopped'] !== '')
-    assert.equal(rig.model.received(model).length, 3)
-    assert.deepEqual([...assembled(events, turnId)], [], 'discarded parts leave nothing behind')
-    const turn = await rig.call('GET', `/v1/turns/${turnId}`)
-    assert.equal(turn.json.attempts, 3)
-    assert.equal(turn.json.fault.category, 'model_stream_interrupted')
-  })
-
-  test('failuresMax bounds the failures of a whole turn', async () => {
-    const cut = cutAfter('part')
-    const step = ask([bash('true')])
-    const { id } = await rig.session([cut, step, cut, step, cut, step, say('never')], {
-      policy: { failuresMax: 2, park: 'never' },
-    })
-    const { events, last } = await rig.wholeTurn(id)
-    isHistory(events)
-    assert.equal(last.type, 'turn-error')
-    assert.ok(events.filter(({ type }) => type === 'tool-call').length <= 2)
-    assert.ok(events.filter(({ type }) => type === 'retry').length <= 2)
   })
 
   test('readers that join at any moment get the same events, without gaps or duplicates', async () => {
@@ -143,22 +100,5 @@ describe('attempts', { ...LIMIT, concurrency: true }, () => {
     for (const stream of streams) await stream.ended(turnId)
     isHistory(early.events)
     for (const stream of streams) assert.deepEqual(stream.frames, early.frames)
-  })
-
-  test('a crash does not refill the retry budget', async () => {
-    await using own = await Rig.start()
-    const cut = cutAfter('x')
-    const { id, model } = await own.session([cut, cut, stallAfter('…'), cut, cut, cut], {
-      policy: { attemptsMax: 3, park: 'never' },
-    })
-    const { turnId, events } = await own.turn(id)
-    await events.until((event) => event.type === 'text-delta' && event['text'] === '…')
-    await own.kill9()
-    await own.up()
-    const stream = await own.events(id)
-    const last = await stream.ended(turnId)
-    isHistory(stream.events)
-    assert.equal(last['category'], 'model_stream_interrupted')
-    assert.ok(own.model.received(model).length <= 4, `${own.model.received(model).length} requests`)
   })
 })

@@ -1,6 +1,6 @@
 /** The runner's API over raw HTTP: the listening line, tokens, prefixes, refusals of every kind, identity and epoch. */
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, type Json, WireRunner } from './runner-process.ts'
@@ -345,34 +345,3 @@ test('an epoch lower than one seen for that box is 409 lease_lost, and nothing c
   for (const wrong of ['x', '-1', '1.5', ''])
     assertProblem(await runner.put(`${BOXES}/${box}/files/f`, 'x', epoch(wrong)), 400, 'invalid_request')
 })
-
-test(
-  'a runner without a working sandbox starts, and refuses boxes with 501 until level process is allowed',
-  LIMIT,
-  async () => {
-    await using bare = new WireRunner({ env: { PATH: brokenSandbox() } })
-    await bare.start()
-    assert.equal((await bare.get('/v1/health')).status, 200)
-    assert.notEqual(bare.level, 'bwrap')
-    assertProblem(await bare.post(BOXES, {}), 501, 'isolation_unavailable')
-    assertProblem(await bare.post(BOXES, { isolation: { min: 'process' } }), 501, 'isolation_unavailable')
-    assert.deepEqual((await bare.get(BOXES)).json.boxes, [])
-
-    await using open = new WireRunner({ flags: PROCESS, env: { PATH: brokenSandbox() } })
-    await open.start()
-    assertProblem(await open.post(BOXES, { isolation: { min: 'bwrap' } }), 501, 'isolation_unavailable')
-    assert.deepEqual((await open.get(BOXES)).json.boxes, [])
-    const made = await open.post(BOXES, {})
-    assert.equal(made.status, 201, made.text)
-    assert.equal(made.json.isolation.level, 'process')
-    assert.equal(await open.shell(made.json.id, 'echo $((40 + 2))'), '42\n')
-  },
-)
-
-/** A search path whose first `bwrap` fails: the probe must notice that by running it. */
-function brokenSandbox(): string {
-  const folder = join(runner.folder, 'broken')
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(folder, 'bwrap'), '#!/bin/sh\necho "bwrap: no permission" >&2\nexit 1\n', { mode: 0o755 })
-  return `${folder}:${process.env['PATH'] ?? ''}`
-}

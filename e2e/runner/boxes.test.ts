@@ -1,4 +1,4 @@
-/** Boxes over raw HTTP: their records, their states, and execs that race with stop and delete. */
+/** Boxes over raw HTTP: their records, their states, and execs that end with them. */
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { assertProblem, BOXES, ISO, type Json, WireRunner } from './runner-process.ts'
@@ -98,32 +98,6 @@ test('stop works without a body', LIMIT, async () => {
   assert.equal((await runner.get(`${BOXES}/${box}`)).json.state, 'stopped')
 })
 
-test('exec on a stopped box is 409 box_stopped with its state, and nothing is reserved', LIMIT, async () => {
-  const box = await runner.box()
-  await runner.post(`${BOXES}/${box}/stop`, {})
-  const problem = assertProblem(
-    await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'true' }),
-    409,
-    'box_stopped',
-  )
-  assert.equal(problem.title, 'The box is stopped')
-  assert.equal(problem.boxId, box)
-  assert.equal(problem.boxState, 'stopped')
-  assert.equal(problem.class, 'invalid')
-  assert.equal(problem.boundary, 'box')
-  assertProblem(await runner.get(`${BOXES}/${box}/execs/e`), 404, 'exec_not_found')
-  await runner.post(`${BOXES}/${box}/start`, {})
-  assert.equal((await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'true' })).status, 201)
-})
-
-test('a stopped box with autoStart starts for an exec, and files outlive a stop', LIMIT, async () => {
-  const box = await runner.box({ autoStart: true })
-  await runner.shell(box, 'echo kept > kept')
-  assert.equal((await runner.post(`${BOXES}/${box}/stop`, {})).json.state, 'stopped')
-  assert.equal(await runner.shell(box, 'cat kept'), 'kept\n')
-  assert.equal((await runner.get(`${BOXES}/${box}`)).json.state, 'running')
-})
-
 test('stop ends running execs with cause box_stopped, answers their waiters and keeps the records', LIMIT, async () => {
   const box = await runner.box()
   await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'echo up; sleep 600' })
@@ -156,67 +130,6 @@ test('delete ends running execs, answers their waiters and streams, and is 204, 
   assertProblem(await runner.get(`${BOXES}/${box}/execs/e`), 404, 'box_not_found')
 })
 
-test('exec on a stopping box is 409 box_invalid_state with the state', LIMIT, async () => {
-  const box = await runner.box()
-  const slow = { execId: 'slow', shell: 'trap "" TERM; echo up; while :; do sleep 1; done', killGraceMs: 1500 }
-  await runner.post(`${BOXES}/${box}/exec`, slow)
-  await using stream = await runner.stream('GET', `${BOXES}/${box}/execs/slow/events`)
-  await nextOf(stream.blocks, 'stdout')
-  const stopped = runner.post(`${BOXES}/${box}/stop`, {})
-  const seen = new Set<string>()
-  for (let over = false; !over;) {
-    const answer = await runner.post(`${BOXES}/${box}/exec`, { shell: 'true' })
-    if (answer.status === 201) continue // The stop has not started yet.
-    over = answer.json.category === 'box_stopped'
-    const problem = assertProblem(answer, 409, over ? 'box_stopped' : 'box_invalid_state')
-    seen.add(problem.boxState)
-    assert.equal(problem.boxState, over ? 'stopped' : 'stopping')
-  }
-  assert.equal((await stopped).status, 200)
-  assert.ok(seen.has('stopped'))
-})
-
-test(
-  'execs that race with stop, start and delete are 201, 404 or 409, and every started exec ends',
-  LIMIT,
-  async () => {
-    for (let round = 0; round < 12; round++) {
-      const box = await runner.box()
-      const began: string[] = []
-      const exec = async (i: number): Promise<void> => {
-        const answer = await runner.post(`${BOXES}/${box}/exec`, { execId: `e${i}`, shell: 'echo x; sleep 0.02' })
-        if (answer.status === 201) began.push(`e${i}`)
-        else if (answer.status === 404) assertProblem(answer, 404, 'box_not_found')
-        else assertProblem(answer, 409, answer.json.boxState === 'stopped' ? 'box_stopped' : 'box_invalid_state')
-      }
-      const verb = async (name: string): Promise<void> => {
-        const answer =
-          name === 'delete' ? await runner.delete(`${BOXES}/${box}`) : await runner.post(`${BOXES}/${box}/${name}`, {})
-        assert.ok([200, 204, 404, 409].includes(answer.status), answer.text)
-      }
-      const plan = ['stop', 'start', 'stop', ...(round % 2 === 0 ? ['delete'] : [])]
-      await Promise.all([
-        ...Array.from({ length: 6 }, async (_, i) => {
-          for (let turn = 0; turn < (round + i) % 3; turn++) await runner.get('/v1/health')
-          await exec(i)
-        }),
-        (async () => {
-          for (let turn = 0; turn < round % 4; turn++) await runner.get('/v1/health')
-          for (const name of plan) await verb(name)
-        })(),
-      ])
-      for (const id of began) {
-        const over = await runner.get(`${BOXES}/${box}/execs/${id}/wait?timeoutMs=10000`)
-        if (round % 2 === 0) assertProblem(over, 404, 'box_not_found')
-        else {
-          assert.equal(over.status, 200, over.text)
-          assert.match(over.json.exit.cause, /^(exited|box_stopped)$/)
-        }
-      }
-    }
-  },
-)
-
 test('an exec beyond execsMax is 429 quota_exceeded and reserves nothing, and works again later', LIMIT, async () => {
   const box = await runner.box({ limits: { execsMax: 2 } })
   for (const id of ['a', 'b'])
@@ -228,6 +141,29 @@ test('an exec beyond execsMax is 429 quota_exceeded and reserves nothing, and wo
   await runner.post(`${BOXES}/${box}/execs/a/kill`, {})
   await runner.wait(box, 'a')
   assert.equal((await runner.post(`${BOXES}/${box}/exec`, third)).status, 201)
+})
+
+test('an unknown field in stop, start or kill is refused by name, and nothing changes', LIMIT, async () => {
+  const box = await runner.box()
+  await runner.post(`${BOXES}/${box}/exec`, { execId: 'e', shell: 'cat', stdin: 'pipe' })
+  for (const path of ['stop', 'start', 'execs/e/kill']) {
+    const problem = assertProblem(await runner.post(`${BOXES}/${box}/${path}`, { force: 1 }), 400, 'invalid_request')
+    assert.equal(problem.errors[0].field, 'force')
+  }
+  assert.equal((await runner.get(`${BOXES}/${box}`)).json.state, 'running')
+  assert.equal((await runner.get(`${BOXES}/${box}/execs/e`)).json.exit, null)
+})
+
+test('a made-up cursor is 400 and named, and a real cursor continues the list', LIMIT, async () => {
+  await runner.box()
+  for (const path of [BOXES, `${BOXES}/b1/execs`, `${BOXES}/b1/files`]) {
+    const problem = assertProblem(await runner.get(`${path}?cursor=zzz`), 400, 'invalid_request')
+    assert.equal(problem.errors[0].field, 'cursor')
+  }
+  const first = (await runner.get(`${BOXES}?limit=1`)).json
+  const second = (await runner.get(`${BOXES}?limit=1&cursor=${encodeURIComponent(first.next)}`)).json
+  assert.equal(second.boxes.length, 1)
+  assert.notEqual(second.boxes[0].id, first.boxes[0].id)
 })
 
 async function nextOf(blocks: AsyncIterableIterator<Json>, event: string): Promise<Json> {

@@ -1,9 +1,9 @@
-/** Execs over raw HTTP: their inputs, their records, and what is refused. */
+/** Execs over raw HTTP: their inputs, their records, how they end, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sharedRunner } from './shared-runner.ts'
 import { assertProblem, assertWellFormed, ISO, type Json } from './runner-process.ts'
-import { LIMIT } from '../../test/kit/wait.ts'
+import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const { runner, box, place } = await sharedRunner({ box: { env: { FROM_BOX: 'box', BOTH: 'box' } } })
 
@@ -222,4 +222,76 @@ test('a program path is resolved from the folder it starts in', LIMIT, async () 
     env: { PATH: `${(await runner.get(place)).json.workspace.path}/sub:/usr/bin:/bin` },
   })
   assert.equal(await runner.output(box, found.execId), 'from sub\n')
+})
+
+test('every exit code is reported exactly', LIMIT, async () => {
+  for (const code of [0, 1, 2, 42, 126, 127, 255]) {
+    const { exit } = await runner.run(box, { shell: `exit ${code}` })
+    assert.equal(exit.cause, 'exited')
+    assert.equal(exit.code, code)
+    assert.equal(exit.signal, null)
+    assert.equal(exit.started, true)
+  }
+})
+
+test('output that just fits is complete, and a limit of zero does not end a silent program', LIMIT, async () => {
+  const fits = await runner.run(box, {
+    shell: 'head -c 6000 /dev/zero; head -c 4000 /dev/zero >&2',
+    outputBytesMax: 10_000,
+  })
+  assert.equal(fits.exit.cause, 'exited')
+  assert.equal(fits.exit.truncated, false)
+  assert.equal(fits.stdoutBytes, 6000)
+  assert.equal(fits.stderrBytes, 4000)
+  const one = await runner.run(box, { shell: 'printf abc', outputBytesMax: 1 })
+  assert.equal(one.exit.truncated, true)
+  assert.equal(await runner.output(box, one.execId), 'a')
+})
+
+test('stdin "none" is empty, and a pipe carries bytes until eof, then refuses more', LIMIT, async () => {
+  assert.equal((await runner.run(box, { command: ['cat'] })).exit.code, 0)
+  await runner.post(`${place}/exec`, { execId: 'stdin', command: ['cat'], stdin: 'pipe' })
+  const send = (body: string | Buffer, query = '') => runner.ask('POST', `${place}/execs/stdin/stdin${query}`, { body })
+  for (const answer of [await send('one '), await send(Buffer.from([0xff, 0x00])), await send('two', '?eof=1')])
+    assert.ok(answer.status >= 200 && answer.status < 300, answer.text)
+  assert.equal((await runner.wait(box, 'stdin')).exit.code, 0)
+  const { bytes } = await runner.get(`${place}/execs/stdin/output/stdout`)
+  assert.deepEqual(bytes, Buffer.from([...Buffer.from('one '), 0xff, 0x00, ...Buffer.from('two')]))
+  assertProblem(await send('more'), 409, 'exec_finished')
+})
+
+test('an eof without bytes ends a reader, and bytes after eof are refused', LIMIT, async () => {
+  await runner.post(`${place}/exec`, { execId: 'eof', shell: 'cat; echo read; sleep 600', stdin: 'pipe' })
+  const eof = await runner.ask('POST', `${place}/execs/eof/stdin?eof=1`)
+  assert.ok(eof.status >= 200 && eof.status < 300, eof.text)
+  await eventually('the reader has seen eof', async () => (await runner.output(box, 'eof')) === 'read\n')
+  const more = await runner.ask('POST', `${place}/execs/eof/stdin`, { body: 'x' })
+  assert.ok(more.status >= 400 && more.status < 500, more.text)
+  assertProblem(more, more.status, more.json.category)
+  assert.equal((await runner.post(`${place}/execs/eof/kill`, {})).status, 200)
+})
+
+test('a command that cannot run names its box and its folder', LIMIT, async () => {
+  const answer = await runner.post(`${place}/exec`, { command: ['true'], cwd: 'missing' })
+  const problem = assertProblem(answer, 422, 'spawn_failed')
+  assert.equal(problem.boxId, box)
+  assert.match(problem.detail, /^Cannot run the command true \(the box has no folder .*missing\)/)
+  const device = await runner.post(`${place}/exec`, { command: ['/dev/null'] })
+  assert.equal(assertProblem(device, 422, 'spawn_failed').reason, 'not_executable')
+})
+
+test('a box can use ordinary tools: a shell, pipes, /dev/null, random bytes, a temporary folder', LIMIT, async () => {
+  const script =
+    'set -e; f=$(mktemp); head -c 10 /dev/urandom > "$f"; wc -c < "$f"; echo lost > /dev/null; id -u > /dev/null; date +%Y > /dev/null; echo ok'
+  assert.equal((await runner.shell(box, script)).replaceAll(' ', ''), '10\nok\n')
+})
+
+test("commands can start in a box's temporary folders and run programs from them", LIMIT, async (t) => {
+  if (runner.level !== 'bwrap') return t.skip('level process uses the machine’s folders')
+  for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) {
+    const started = await runner.post(`${place}/exec`, { command: ['pwd'], cwd: folder })
+    assert.equal(started.status, 201, `${folder}: ${started.text}`)
+    await runner.wait(box, started.json.execId)
+    assert.equal(await runner.output(box, started.json.execId), `${folder}\n`)
+  }
 })

@@ -155,17 +155,6 @@ test('a late cancel of an ended turn does not touch the next one, and the provid
   assert.deepEqual(results, calls)
 })
 
-test('a deadline ends a turn with its own category and reaches the process', async (t) => {
-  const runner = await testRunner(t) // already running: the deadline does not include its start
-  const { api } = await rig(t, slowBash, { runner: runner.config })
-  const { id } = await api.session({ policy: { deadlineMs: 3_000 } })
-  const events = await api.ended(id, await api.prompt(id, 'go'))
-  const end = events.at(-1)
-  assert.ok(end?.type === 'turn-error')
-  assert.deepEqual([end.category, end.actor], ['deadline_exceeded', 'deadline'])
-  assert.equal(events.find((event) => event.type === 'tool-result')?.exit?.cause, 'killed')
-})
-
 test('a cancel reaches a process whose runner is away for a moment', async (t) => {
   const runner = await testRunner(t)
   const { api } = await rig(t, slowBash, { runner: runner.config })

@@ -16,8 +16,8 @@ import { diceOf } from '../../../../test/kit/dice.ts'
 import type { Script } from '../support/scripted-model.ts'
 import { optionsFor } from '../support/setup.ts'
 
-const ROUNDS = 5 // two kills each
-const STEPS = 16
+const ROUNDS = 2 // two kills each; `npm run sim` has many more
+const STEPS = 8
 const SAID = 'and that was all of it'
 
 /** Each step says something slowly, then runs a command that leaves a mark, works for a moment, and leaves another. */

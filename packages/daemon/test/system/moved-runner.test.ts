@@ -8,11 +8,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { closedPort, startTcpServer } from '../../../../test/kit/tcp-server.ts'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
-import { WebSocket } from 'ws'
 import { Fault, LIMITS, toProblem } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import type { LiveConfig } from '../../src/index.ts'
-import { assertNoGap, types } from '../support/api.ts'
+import { types } from '../support/api.ts'
 import { runnerProcess, testRunner } from '../support/runner.ts'
 import { inOrder } from '../support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
@@ -20,48 +19,6 @@ import { rig } from '../support/setup.ts'
 const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
 const script = inOrder({ calls: [HELLO] }, { text: 'done' })
 const prompt = 'Use the Bash tool to run: echo HELLO'
-
-test('an unbound runner with parking off ends in a turn-error of its category, over SSE and WebSocket', async (t) => {
-  const port = await closedPort()
-  const { api, daemon } = await rig(t, script, { runner: { url: `http://127.0.0.1:${port}` } })
-  const session = await api.session({ policy: { park: 'never', backoffMs: 1 } })
-  const socket = new WebSocket(`${daemon.url.replace('http', 'ws')}/v1/ws`, [
-    'breakfall.v1',
-    `breakfall.token.${daemon.token}`,
-  ])
-  const overSocket: SessionEvent[] = []
-  const closed = new Promise<void>((resolve) => {
-    socket.on('open', () => {
-      socket.send(JSON.stringify({ id: 1, method: 'subscribe', params: { sessionId: session.id, after: 0 } }))
-      socket.send(JSON.stringify({ id: 2, method: 'prompt', params: { sessionId: session.id, prompt } }))
-    })
-    socket.on('message', (data) => {
-      const { event } = JSON.parse((data as Buffer).toString('utf8')) as { event?: SessionEvent }
-      if (event === undefined) return
-      overSocket.push(event)
-      if (event.type === 'turn-error' || event.type === 'turn-end') resolve()
-    })
-  })
-  await closed
-  socket.close()
-  const events = await api.events(session.id)
-  assert.deepEqual(overSocket, events)
-  assertNoGap(events)
-  const error = events.at(-1)
-  assert.ok(error?.type === 'turn-error')
-  assert.equal(error.category, 'runner_unreachable')
-  assert.match(error.error, /^the tool runner is not reachable yet — .*retry in a few seconds\.$/)
-  assert.equal(error.errorRaw, `connect ECONNREFUSED 127.0.0.1:${port}`)
-  assert.deepEqual([error.class, error.sideEffects, error.turnId], ['transient', 'none', events[0]?.turnId])
-  const retries = events.filter((event) => event.type === 'retry')
-  assert.deepEqual(
-    retries.map(({ attempt, max, action }) => [attempt, max, action]),
-    Array.from({ length: LIMITS.resolvesMax }, (_, n) => [n + 1, LIMITS.resolvesMax, 'resolve']),
-  )
-  const result = events.find((event) => event.type === 'tool-result')
-  assert.deepEqual([result?.outcome, result?.callId], ['failed', 'c1'])
-  assert.equal((await api.call<{ state: string }>('GET', `/v1/sessions/${session.id}`)).json.state, 'idle')
-})
 
 test('a runner that reports its shutdown is looked up again inside the call, like a runner that is gone', async (t) => {
   const runner = await testRunner(t)

@@ -7,7 +7,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
-describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip: withoutBwrap }, async () => {
+describe('an exec on a box that cannot take it', { skip: withoutBwrap }, async () => {
   test('a box that never existed is 404 box_not_found', async (t) => {
     const runner = await inProcess(t)
     const answer = await runner.call('POST', 'boxes/nope/exec', { command: ['true'] })
@@ -36,11 +36,12 @@ describe('an exec on a box that cannot take it (seed: 404/409, not 500)', { skip
     assert.equal((await runner.run('b1', 'exit 7')).exec.exit?.code, 7)
   })
 
-  test('a stopped box with autoStart starts for the exec', async (t) => {
+  test('a stopped box with autoStart starts for the exec, with the files that it had', async (t) => {
     const runner = await inProcess(t)
     await runner.box({ id: 'b1', autoStart: true })
+    await runner.run('b1', 'echo kept >kept')
     await runner.call('POST', 'boxes/b1/stop')
-    assert.equal((await runner.run('b1', 'echo up')).stdout, 'up\n')
+    assert.equal((await runner.run('b1', 'cat kept')).stdout, 'kept\n')
     assert.equal((await runner.call('GET', 'boxes/b1')).json['state'], 'running')
   })
 

@@ -1,7 +1,7 @@
 /** Deadlines, kills and signals: they end the whole tree, the grace period is real, and the cause is reported. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { describe, test } from 'node:test'
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { inProcess, type TestRunner, until, withoutBwrap, withoutRoot } from '../kit.ts'
 
 // The programs use the shell's `wait`: dash loses signals that arrive while it forks in a loop.
@@ -20,15 +20,17 @@ function alive(argument: string): readonly string[] {
 }
 
 for (const level of ['bwrap', 'process'] as const) {
-  const start = async (t: Parameters<typeof inProcess>[0]): Promise<TestRunner> => {
-    const runner = await inProcess(t, { allowIsolation: ['process'], isolation: level })
-    await runner.box({ id: 'b1' })
-    return runner
-  }
-
   describe(`ending an exec at level ${level}`, { skip: level === 'bwrap' && withoutBwrap }, async () => {
-    test('a program that handles SIGTERM gets its grace period, prints and exits on its own', async (t) => {
-      const runner = await start(t)
+    let runner: TestRunner
+    let end = (): unknown => undefined
+    before(async () => {
+      runner = await inProcess({ after: (clean) => (end = clean) }, { allowIsolation: ['process'], isolation: level })
+    })
+    after(() => end())
+    beforeEach(async () => void (await runner.box({ id: 'b1' })))
+    afterEach(async () => void (await runner.call('DELETE', 'boxes/b1')))
+
+    test('a program that handles SIGTERM gets its grace period, prints and exits on its own', async () => {
       const { exec, stdout } = await runner.run('b1', {
         shell: "trap 'echo bye; exit 9' TERM; echo up; sleep 1000 & while :; do wait; done",
         timeoutMs: 300,
@@ -39,8 +41,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.ok((exec.exit?.durationMs ?? 0) >= 300)
     })
 
-    test('a program that ignores SIGTERM is killed after the grace period, not before', async (t) => {
-      const runner = await start(t)
+    test('a program that ignores SIGTERM is killed after the grace period, not before', async () => {
       await runner.call('POST', 'boxes/b1/exec', {
         execId: 'e1',
         shell: "trap '' TERM; echo up; while :; do sleep 0.02; done",
@@ -53,8 +54,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.ok(performance.now() - from >= 300)
     })
 
-    test('background children, double forks and setsid children end with their exec', async (t) => {
-      const runner = await start(t)
+    test('background children, double forks and setsid children end with their exec', async () => {
       const { exec, stdout } = await runner.run('b1', `${ESCAPES.replaceAll('7777', '7771')} sleep 0.2; echo over`)
       assert.equal(stdout, 'over\n')
       assert.deepEqual([exec.exit?.cause, exec.exit?.code, exec.exit?.survivors], ['exited', 0, []])
@@ -64,8 +64,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('a deadline also ends processes that left their group', async (t) => {
-      const runner = await start(t)
+    test('a deadline also ends processes that left their group', async () => {
       const { exec } = await runner.run('b1', {
         shell: `${ESCAPES.replaceAll('7777', '7772')} wait; sleep 7772`,
         timeoutMs: 300,
@@ -78,8 +77,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('kill is idempotent, keeps the record and returns it', async (t) => {
-      const runner = await start(t)
+    test('kill is idempotent, keeps the record and returns it', async () => {
       await runner.call('POST', 'boxes/b1/exec', { execId: 'e1', command: ['sleep', '7773'] })
       const [one, two] = await Promise.all([
         runner.call('POST', 'boxes/b1/execs/e1/kill'),
@@ -96,8 +94,7 @@ for (const level of ['bwrap', 'process'] as const) {
       )
     })
 
-    test('signals reach the command; after its end they are 409, unknown ones 400', async (t) => {
-      const runner = await start(t)
+    test('signals reach the command; after its end they are 409, unknown ones 400', async () => {
       await runner.call('POST', 'boxes/b1/exec', {
         execId: 'e1',
         shell: "trap 'echo int' INT; trap 'echo usr; exit 3' USR1; echo up; sleep 1000 & while :; do wait; done",
@@ -118,8 +115,7 @@ for (const level of ['bwrap', 'process'] as const) {
       assert.equal((await runner.call('POST', 'boxes/b1/execs/e1/signal', { signal: 'SIGNOPE' })).status, 400)
     })
 
-    test('a command that a signal ends is reported as such: proven at level process, guessed in a sandbox', async (t) => {
-      const runner = await start(t)
+    test('a command that a signal ends is reported as such: proven at level process, guessed in a sandbox', async () => {
       const { exec } = await runner.run('b1', { command: ['sh', '-c', 'kill -SEGV $$'] })
       const { cause, code, signal, signalGuess } = exec.exit ?? {}
       const seen = { cause, code, signal, signalGuess }
@@ -133,8 +129,7 @@ for (const level of ['bwrap', 'process'] as const) {
     test(
       'using more memory than the box has is reported as OOM, and nothing else is affected',
       { skip: withoutRoot },
-      async (t) => {
-        const runner = await start(t)
+      async () => {
         await runner.box({ id: 'small', limits: { memoryMb: 64 } })
         const other = runner.run('b1', 'sleep 1; echo fine')
         await runner.call('POST', 'boxes/small/exec', { execId: 'beside', command: ['cat'], stdin: 'pipe' })
@@ -164,8 +159,7 @@ for (const level of ['bwrap', 'process'] as const) {
     test(
       'under a fork bomb the runner keeps answering, and the exec ends at its deadline',
       { skip: withoutRoot },
-      async (t) => {
-        const runner = await start(t)
+      async () => {
         await runner.box({ id: 'bomb', limits: { pids: 64 } })
         const bomb = runner.run('bomb', {
           shell: 'b() { b | b & }; b; sleep 30',

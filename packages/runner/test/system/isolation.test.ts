@@ -1,7 +1,16 @@
 /** What a box can and cannot reach, and that its record reports that truthfully. */
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -231,19 +240,28 @@ describe('a host folder as workspace', { skip: withoutBwrap }, async () => {
       assert.equal(answer.status, 400, `${workspace}: ${answer.text}`)
       assert.equal((answer.json['errors'] as { field: string }[])[0]?.field, 'workspace')
     }
-    const strict = await inProcess(t)
-    assert.equal((await strict.call('POST', 'boxes', { workspace: parent })).status, 400)
+    for (const folder of ['allowed', 'allowed-not']) mkdirSync(join(parent, folder))
+    const strict = await inProcess(t, { allowWorkspace: [join(parent, 'allowed')] })
+    symlinkSync(join(parent, 'allowed-not'), join(parent, 'allowed/link-out'))
+    writeFileSync(join(parent, 'allowed/a-file'), 'x')
+    for (const name of ['', 'allowed-not', 'allowed/link-out', 'allowed/../allowed-not', 'allowed/a-file'])
+      assert.equal((await strict.call('POST', 'boxes', { workspace: `${parent}/${name}` })).status, 400, name)
+    assert.deepEqual(await strict.client.listBoxes(), [])
     assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
   })
 })
 
 describe('the level of isolation', async () => {
-  test('without bwrap and without the opt-in the runner starts, and creating a box is 501', async (t) => {
-    const runner = await inProcess(t, { environment: { PATH: '/nonexistent' } })
-    assert.equal((await runner.call('GET', '/v1/health')).status, 200)
-    const refused = await runner.call('POST', 'boxes', { id: 'b1' })
-    assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
-    assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
+  test('without bwrap, or with one that fails, and without the opt-in the runner starts, and creating a box is 501', async (t) => {
+    const broken = tempFolder(t, 'broken')
+    writeFileSync(join(broken, 'bwrap'), '#!/bin/sh\necho "bwrap: no permission" >&2\nexit 1\n', { mode: 0o755 })
+    for (const PATH of ['/nonexistent', `${broken}:${process.env['PATH']}`]) {
+      const runner = await inProcess(t, { environment: { PATH } })
+      assert.equal((await runner.call('GET', '/v1/health')).status, 200)
+      const refused = await runner.call('POST', 'boxes', { id: 'b1' })
+      assert.deepEqual([refused.status, refused.json.category], [501, 'isolation_unavailable'])
+      assert.equal((await runner.call('GET', 'boxes/b1')).status, 404)
+    }
   })
 
   test('with the opt-in and without bwrap it is "process", the record says so, and what it cannot provide is 501', async (t) => {
