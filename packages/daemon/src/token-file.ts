@@ -3,6 +3,7 @@
  * restart. If it is missing or damaged then, the tokens that were read last stay valid: an edit never locks everyone out.
  */
 import { statSync } from 'node:fs'
+import { Fault } from '@breakfall/faults'
 import { loadTokens, type TokenGrant } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
 import type { Secrets } from './secrets.ts'
@@ -38,6 +39,11 @@ export class TokenFile {
 
   #read(): readonly TokenGrant[] {
     const grants = loadTokens(this.#file)
+    const limited = grants.flatMap(({ prefixes }) => prefixes ?? [])
+    if (limited.length > 0)
+      throw new Fault('invalid_request', {
+        error: `the token file ${this.#file} limits a token to ${limited.join(', ')}, and a daemon has no tenants: the token would open everything. Remove these words, or start a daemon for each tenant.`,
+      })
     this.#secrets.set(
       'tokens',
       grants.map(({ token }) => token),

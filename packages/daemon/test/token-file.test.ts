@@ -36,6 +36,21 @@ test('a file that is missing, empty or open to others leaves the last tokens val
   assert.deepEqual(names(tokens), [SECOND])
 })
 
+test('a token that is limited to a tenant is refused, because it would open everything; a comment is no limit', (t) => {
+  const { file, tokens, warnings } = opened(t)
+  writeFileSync(file, `${SECOND} team-b\n`)
+  assert.deepEqual(names(tokens), [FIRST])
+  assert.match(JSON.stringify(warnings, errors), /limits a token to team-b, and a daemon has no tenants/)
+  assert.throws(() => new TokenFile(file, { secrets: new Secrets(), log: { warn: () => undefined } }), /no tenants/)
+  writeFileSync(file, `${FIRST} # mine: everything\n${SECOND} scope=read # of the dashboard\n  # nobody's\n`)
+  assert.deepEqual(tokens.grants, [
+    { token: FIRST, prefixes: null, isReadOnly: false },
+    { token: SECOND, prefixes: null, isReadOnly: true },
+  ])
+})
+
+const errors = (_: string, value: unknown): unknown => (value instanceof Error ? value.message : value)
+
 function opened(t: Parameters<typeof tempFolder>[0]) {
   const file = join(tempFolder(t), 'daemon.token')
   writeFileSync(file, `${FIRST}\n`, { mode: 0o600 })

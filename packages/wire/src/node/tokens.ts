@@ -59,8 +59,8 @@ export function loadTokens(file: string): readonly TokenGrant[] {
 export function parseTokens(text: string): readonly TokenGrant[] {
   return text
     .split(/\r?\n/)
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => line.replace(/(?:^|\s)#.*$/, '').trim())
+    .filter((line) => line !== '')
     .map((line) => {
       const [token = '', ...words] = line.split(/\s+/)
       const prefixes = words.filter((word) => word !== READ_SCOPE)
