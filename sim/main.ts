@@ -5,11 +5,12 @@
  *   --seconds S     new seeds for that long
  *   --faults F      new seeds until F faults were injected
  *   --plan FILE     a plan, as a failing seed left it
+ *   --plans         what broke once, and then the seeds
  *   --trace         the last steps before a rule broke, and the session's journal
  *   --no-shrink     does not shrink a failing plan
  *   --report        ends with one line of JSON, for `--night`
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { REAL } from './host/time.ts'
@@ -26,6 +27,7 @@ const { values: given } = parseArgs({
     seconds: { type: 'string' },
     faults: { type: 'string' },
     plan: { type: 'string' },
+    plans: { type: 'boolean', default: false },
     quirk: { type: 'string' },
     trace: { type: 'boolean', default: false },
     log: { type: 'boolean', default: false },
@@ -40,6 +42,7 @@ const { values: given } = parseArgs({
 
 const TRACE_STEPS = 60
 const FAILED = join(import.meta.dirname, 'failed')
+const PLANS = join(import.meta.dirname, 'plans')
 const secondsNow = (): number => Number(REAL.hrtime()) / 1e9
 
 const total = { universes: 0, turns: 0, faults: 0, messages: 0, steps: 0, failures: 0 }
@@ -100,6 +103,7 @@ function reportOfAll(): Report {
 
 function* plans(): Generator<Plan> {
   if (given.plan !== undefined) return yield planIn(readFileSync(given.plan, 'utf8'))
+  if (given.plans) for (const name of readdirSync(PLANS)) yield planIn(readFileSync(join(PLANS, name), 'utf8'))
   const first = Number(given.seed ?? Math.floor(REAL.random() * 1e9))
   if (given.seconds !== undefined || given.faults !== undefined) {
     const until = from + Number(given.seconds ?? Number.POSITIVE_INFINITY)

@@ -23,8 +23,11 @@ export type Report = {
 
 /** A night that never gets here proves less than it says. */
 const EXPECTED = [
+  'a burned start is refused',
+  'a fenced start is refused',
   'a prompt is withdrawn',
   'a quiet minute',
+  'a reader that stays',
   'approval',
   'cancel accepted',
   'declined session_busy',

@@ -2,7 +2,8 @@
  * A plan says everything about a universe before it starts: its daemons, its people, and what goes wrong when. A seed only makes a
  * plan; shrinking takes parts of it away.
  *
- * Swarm: the seed first picks which kinds of faults there are at all and how often. Many universes have few kinds, and go deep.
+ * Swarm: the seed first picks which kinds of faults there are at all and how often. Many universes have few kinds, and go deep. Some
+ * have a theme: what hurts most together, and is rare by chance.
  */
 import { Random } from './host/random.ts'
 
@@ -64,6 +65,8 @@ export type Plan = {
   /** When they press resume. */
   readonly resumes: readonly Person[]
   readonly asides: readonly Aside[]
+  /** When they cancel whatever turn a session has then. */
+  readonly quits: readonly Person[]
   /** When they delete a session, perhaps during a turn. */
   readonly deletes: readonly Person[]
   /** Shares of messages to which this happens, from 0 to 1. */
@@ -93,6 +96,7 @@ export const planIn = (json: string): Plan => {
   return {
     ...plan,
     asides: plan.asides ?? [],
+    quits: plan.quits ?? [],
     deletes: plan.deletes ?? [],
     sessionsIdleMax: plan.sessionsIdleMax ?? SESSIONS_IDLE_MAX,
   }
@@ -107,6 +111,74 @@ export const POLICY = {
 } as const
 
 export function planOf(seed: string): Plan {
+  const theme = new Random(seed, 'theme').next()
+  const plan = swarmOf(seed)
+  if (theme < THEMES.kills) return withKills(plan, new Random(seed, 'kills'))
+  if (theme < THEMES.quits) return withQuits(plan, new Random(seed, 'quits'))
+  return theme < THEMES.model ? { ...plan, rates: { ...plan.rates, modelFault: 0.95 } } : plan
+}
+
+// ---- details ----
+
+/** Each theme's share of all plans ends here. */
+const THEMES = { kills: 0.1, quits: 0.2, model: 0.25 } as const
+
+/** Owners change all the time, and requests of earlier ones arrive late. */
+function withKills(plan: Plan, dice: Random): Plan {
+  const daemons = 3
+  return {
+    ...plan,
+    isShared: true,
+    daemons,
+    absenceMs: 0,
+    resumes: [],
+    deletes: [],
+    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]) },
+    sessions: plan.sessions.map((session) => ({ ...session, approve: 'never', turns: session.turns.map(withSteps) })),
+    faults: killsOf(dice, daemons, plan.calmAt),
+  }
+}
+
+/** People cancel all the time: at daemons that die, or while requests to the runner arrive late. */
+function withQuits(plan: Plan, dice: Random): Plan {
+  const isLate = dice.chance(0.5)
+  const session = (): number => dice.whole(0, 3)
+  return {
+    ...plan,
+    isShared: false,
+    daemons: 1,
+    absenceMs: 0,
+    rates: isLate ? { ...NO_RATES, lateRequest: 0.3 } : { ...plan.rates, ...OF_SHARED, lateRequest: 0 },
+    sessions: plan.sessions.map((one) => (isLate ? { ...one, turns: one.turns.map(withSteps) } : one)),
+    quits: Array.from({ length: 60 }, () => ({ at: dice.whole(1_000, plan.calmAt), session: session() })),
+    faults: isLate ? [] : killsOf(dice, 1, plan.calmAt),
+  }
+}
+
+const withSteps = (turn: PlannedTurn): PlannedTurn => ({
+  ...turn,
+  steps: [2_000, 2_000, 300].map((ms) => ({ lines: 1, ms, code: 0, calls: ms < 1_000 ? 2 : 1 })),
+})
+
+const killsOf = (dice: Random, daemons: number, calmAt: number): readonly PlannedFault[] =>
+  Array.from({ length: 25 }, () => ({
+    at: dice.whole(1_000, calmAt),
+    kind: 'kill' as const,
+    victim: dice.whole(0, daemons - 1),
+    ms: dice.of([50, 1_000]),
+  })).toSorted((a, b) => a.at - b.at)
+
+const OF_SHARED = { lostStatement: 0, lostStatementAnswer: 0, lostHint: 0 } as const
+const NO_RATES: Plan['rates'] = {
+  ...OF_SHARED,
+  lostRequest: 0,
+  lostAnswer: 0,
+  lateRequest: 0,
+  cutStream: 0,
+  modelFault: 0,
+}
+
+function swarmOf(seed: string): Plan {
   const dice = new Random(seed, 'plan')
   const isShared = dice.chance(0.7)
   const daemons = isShared ? dice.whole(1, 3) : 1
@@ -127,7 +199,7 @@ export function planOf(seed: string): Plan {
       lostHint: isShared ? some(0.5, 0.8) : 0,
       lostRequest: some(0.4, 0.1),
       lostAnswer: some(0.5, 0.4),
-      lateRequest: some(0.5, 0.5),
+      lateRequest: some(0.5, 0.9),
       cutStream: some(0.5, 0.3),
       modelFault: some(0.6, 0.5),
     },
@@ -136,18 +208,19 @@ export function planOf(seed: string): Plan {
     resumes: dice.chance(0.5)
       ? Array.from({ length: dice.whole(1, 40) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
       : [],
-    asides: dice.chance(0.3)
-      ? Array.from({ length: dice.whole(1, 6) }, (_, nr) => ({
+    asides: dice.chance(0.5)
+      ? Array.from({ length: dice.whole(1, 12) }, (_, nr) => ({
           at: dice.whole(1_000, calmAt),
           session: dice.whole(0, 3),
           key: `aside.${nr + 1}`,
         }))
       : [],
+    quits: dice.chance(0.4)
+      ? Array.from({ length: dice.whole(1, 6) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
+      : [],
     deletes: dice.chance(0.15) ? [{ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }] : [],
   }
 }
-
-// ---- details ----
 
 function sessionOf(dice: Random, name: string, calmAt: number): PlannedSession {
   const approve = dice.chance(0.25) ? 'always' : 'never'

@@ -85,9 +85,13 @@ export class Rules {
     this.#refused.add(key)
   }
 
-  /** A client has the receipt of its cancel. */
+  /** A client has the receipt of its cancel. Without other daemons it is stored with its turn by then; else it may be on its way. */
   cancelled(turnId: string): void {
-    this.#cancelledAt.set(turnId, this.#parts.world.now)
+    const { world, plan } = this.#parts
+    const { now } = world
+    this.#cancelledAt.set(turnId, now)
+    const turn = this.#facts.turns.get(turnId)
+    if (!plan.isShared && turn?.end === null) turn.cancel ??= { at: now, by: '', heardAt: now }
   }
 
   approvedAnother(turnId: string): void {
@@ -171,6 +175,10 @@ export class Rules {
     const due = (this.#facts.times.get(sessionId) ?? []).filter((at) => at < from).length
     if (seen.length < due)
       this.#broken('L1 a reader is never far behind', `${sessionId}: ${seen.length} of ${due} events at ${world.now}`)
+  }
+
+  busyForEver(steps: number): never {
+    this.#broken('L3 a universe comes to rest', `${steps} steps`)
   }
 
   /** Whether everything has come to rest as it should. */

@@ -39,7 +39,7 @@ export async function shrink(
 
 /** Ideas for smaller plans, largest cuts first; each is made from the best plan so far. */
 function* smallerPlans(best: () => Plan): Generator<Plan> {
-  for (const part of ['faults', 'resumes', 'asides', 'deletes', 'sessions'] as const) {
+  for (const part of ['faults', 'resumes', 'asides', 'quits', 'deletes', 'sessions'] as const) {
     for (let size = Math.ceil(best()[part].length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
       for (let at = 0; at < best()[part].length; at += size) {
         const plan = best()

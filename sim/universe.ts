@@ -7,18 +7,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { assemble } from '../packages/daemon/src/assemble.ts'
-import { startOf } from '../packages/daemon/src/api/events.ts'
 import { DAEMON_LIMITS } from '../packages/daemon/src/options.ts'
 import { Secrets } from '../packages/daemon/src/secrets.ts'
 import type { Store } from '../packages/daemon/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import { within } from '../packages/faults/src/internal.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
-import { type Plan, type PlannedFault, type PlannedTurn, POLICY } from './plan.ts'
-import { type Reader, Rules } from './rules.ts'
+import { type Parts, People } from './people.ts'
+import { type Plan, type PlannedFault, POLICY } from './plan.ts'
+import { Rules } from './rules.ts'
 import { BrokenRule } from './rules/facts.ts'
 import { Database } from './world/database.ts'
-import { Model, promptOf } from './world/model.ts'
+import { Model } from './world/model.ts'
 import { Network, setNetwork } from './world/network.ts'
 import { Runner, RunnerDisk, type Quirk } from './world/runner.ts'
 import { embeddedStore, Sharing, sharedStore } from './world/store.ts'
@@ -66,8 +66,6 @@ export async function runUniverse(plan: Plan, options: UniverseOptions = {}): Pr
 
 // ---- details ----
 
-type Parts = Awaited<ReturnType<typeof assemble>>
-
 type Daemon = {
   readonly nr: number
   readonly process: Process
@@ -81,7 +79,6 @@ type Daemon = {
 const resources = (): readonly string[] => process.getActiveResourcesInfo().filter((name) => name !== 'Immediate')
 
 /** Longer than any park, approval or backoff of a plan. */
-const HOURS_MS = 6 * 3_600_000
 const REST_MS = 4 * 3_600_000
 
 class Universe {
@@ -100,14 +97,10 @@ class Universe {
   /** Processes that are about to be daemons. */
   readonly #booting: (Process | undefined)[] = []
   readonly #bootIds: (string | undefined)[]
-  readonly #readers: Reader[] = []
-  readonly #sessionIds: (string | undefined)[] = []
+  readonly #people: People
   #boots = 0
   #runnerBoots = 0
   #faults = 0
-  #promptsOpen = 0
-  /** Sessions that somebody deletes, by their number. */
-  readonly #deleted = new Set<number>()
   readonly #onRejection = (thrown: unknown): void => this.#world.fail(this.#rules.bug('unhandled rejection', thrown))
 
   constructor(plan: Plan, folder: string, options: UniverseOptions) {
@@ -136,9 +129,13 @@ class Universe {
       },
       () => ({
         daemons: this.#daemons.filter((daemon) => daemon !== undefined).length,
-        readers: this.#readers.length,
+        readers: this.#people.readers.length,
       }),
     )
+    this.#people = new People(plan, this.#world, this.#rules, {
+      daemons: () => this.#daemons.filter((daemon) => daemon?.parts !== undefined),
+      isAway: () => this.#isAway,
+    })
     if (options.onEvent !== undefined)
       this.#database.observers.push({
         appended: ({ events, epoch }) =>
@@ -155,16 +152,13 @@ class Universe {
     this.#startRunner()
     for (const nr of this.#daemons.keys()) this.#start(nr)
     for (const fault of this.#plan.faults) this.#at(fault.at, `fault ${fault.kind}`, () => this.#strike(fault))
-    for (const [nr, session] of this.#plan.sessions.entries()) this.#lead(nr, session)
-    for (const { at, session } of this.#plan.resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
-    for (const { at, session, key } of this.#plan.asides) this.#at(at, 'an aside', () => this.#aside(session, key))
-    for (const { at, session } of this.#plan.deletes) this.#at(at, 'somebody deletes', () => this.#delete(session))
+    this.#people.begin()
     if (absenceMs > 0) this.#at(calmAt, 'no daemon lives', () => this.#leave())
     this.#at(calmAt + absenceMs, 'calm', () => this.#heal())
     let broken: BrokenRule | undefined
     try {
       await this.#world.run(() => this.#isAtRest(), calmAt + absenceMs + REST_MS)
-      this.#rules.atEnd(this.#readers)
+      this.#rules.atEnd(this.#people.readers)
     } catch (thrown) {
       broken = thrown instanceof BrokenRule ? thrown : this.#rules.bug('thrown', thrown)
     }
@@ -412,228 +406,15 @@ class Universe {
     }
   }
 
-  // ---- people ----
-
-  /** Creates a session, sends its prompts in their order, answers its approvals, and reads its events. */
-  #lead(nr: number, { name, approve, turns }: Plan['sessions'][number]): void {
-    const client = this.#world.process(`client-${name}`)
-    this.#promptsOpen += turns.length
-    this.#world.after(100, client, 'leads', () => {
-      void (async () => {
-        const created = await this.#insist(client, `create ${name}`, ({ sessions }) =>
-          sessions.create({ tools: ['bash'], policy: { approve } }, name),
-        )
-        this.#sessionIds[nr] = created.id
-        this.#follow(name, created.id)
-        for (const turn of turns) {
-          await until(this.#world, turn.at)
-          const send = ({ sessions }: Parts): Promise<{ readonly turnId: string }> =>
-            sessions.prompt(created.id, { prompt: promptOf(turn.key), queue: true }, turn.key)
-          if (turn.isTwice === true)
-            this.#once(client, `prompt ${turn.key} elsewhere`, send).then(
-              ({ turnId }) => this.#rules.accepted(turn.key, created.id, turnId),
-              () => undefined, // the other one counts
-            )
-          const receipt = await this.#insist(client, `prompt ${turn.key}`, send, nr)
-          this.#promptsOpen -= 1
-          if (receipt === undefined) continue
-          const { turnId } = receipt
-          this.#rules.accepted(turn.key, created.id, turnId)
-          if (turn.cancelAt !== null) this.#cancel(client, nr, turn.cancelAt, turnId)
-          if (approve === 'always') this.#answer(client, nr, turn, turnId)
-        }
-      })()
-    })
-  }
-
-  #cancel(client: Process, nr: number, at: number, turnId: string): void {
-    this.#at(at, 'somebody cancels', () => {
-      void this.#insist(
-        client,
-        `cancel ${turnId}`,
-        ({ sessions }) => sessions.cancel(turnId, { actor: 'user', reason: null }),
-        nr,
-      ).then(() => this.#rules.cancelled(turnId))
-    })
-  }
-
-  /** Answers every call that waits, until the turn is over. */
-  #answer(client: Process, nr: number, { answer, answerMs }: PlannedTurn, turnId: string): void {
-    if (answer === 'never') return
-    const look = async (): Promise<void> => {
-      for (;;) {
-        await new Promise((resolve) => setTimeout(resolve, answerMs))
-        const turn = await this.#insist(client, 'look', ({ sessions }) => sessions.turn(turnId), nr)
-        if (turn === undefined || turn.endedAt !== null) return
-        const callId = turn.approval?.callId
-        if (callId === undefined) continue
-        const approve = (which: string): Promise<unknown> =>
-          this.#once(client, 'approve', ({ sessions }) => sessions.approve(turnId, { callId: which, decision: answer }))
-        // Some people press twice, and some answer a call that was never asked about.
-        if (client.dice.chance(0.2)) void approve(callId).catch(() => undefined)
-        const other = client.dice.chance(0.1) ? await approve('another').catch(() => undefined) : undefined
-        if (other !== undefined) this.#rules.approvedAnother(turnId)
-        const asked = await approve(callId).catch(() => undefined)
-        if (asked !== undefined) this.#rules.reach('approved')
-      }
-    }
-    this.#world.as(client, () => void look())
-  }
-
-  #aside(nr: number, key: string): void {
-    const sessionId = this.#sessionIds[nr]
-    if (sessionId === undefined) return
-    const client = this.#world.process(`aside ${key}`)
-    this.#world.as(client, () => {
-      this.#once(client, `prompt ${key}`, ({ sessions }) =>
-        sessions.prompt(sessionId, { prompt: promptOf(key), queue: false }, key),
-      ).then(
-        ({ turnId }) => this.#rules.accepted(key, sessionId, turnId),
-        (thrown: unknown) => this.#rules.notAccepted(key, thrown),
-      )
-    })
-  }
-
-  #delete(nr: number): void {
-    const sessionId = this.#sessionIds[nr]
-    if (sessionId === undefined || this.#deleted.has(nr)) return
-    this.#deleted.add(nr)
-    const client = this.#world.process('deleter')
-    this.#world.as(client, () => {
-      void this.#insist(client, 'delete', ({ sessions }) => sessions.delete(sessionId), nr).then(() =>
-        this.#rules.deleting(sessionId),
-      )
-    })
-  }
-
-  #resume(nr: number): void {
-    const sessionId = this.#sessionIds[nr]
-    if (sessionId === undefined) return
-    const client = this.#world.process('resumer')
-    this.#world.as(client, () => {
-      void (async () => {
-        try {
-          const session = await this.#once(client, 'get', ({ sessions }) => sessions.get(sessionId))
-          const { turnId } = session
-          if (turnId === null || session.state !== 'parked') return
-          const resuming = this.#rules.resuming(sessionId, turnId)
-          await this.#once(client, 'resume', ({ sessions }) => sessions.resume(turnId))
-          this.#rules.reach('resumed')
-          resuming.answered()
-        } catch {
-          // Refused, or lost on the way: the person does not insist.
-        }
-      })()
-    })
-  }
-
-  /** Reads a session's events at any daemon, and goes to another one when its own is gone. */
-  #follow(name: string, sessionId: string): void {
-    const process = this.#world.process(`reader-${name}`)
-    const reader: Reader = { sessionId, seen: [], resets: 0 }
-    this.#readers.push(reader)
-    const dice = this.#world.random('reader', name)
-    const connect = (): void => {
-      const daemon = this.#alive(dice.whole(0, 99))
-      const again = (): void => void this.#world.after(this.#isAway ? HOURS_MS : 500, process, 'reads again', connect)
-      if (daemon?.parts === undefined) return again()
-      let isOver = false
-      const { sessions } = daemon.parts
-      const after = reader.seen.at(-1)?.seq ?? 0
-      this.#world.after(2, daemon.process, 'reads', () => {
-        void (async () => {
-          try {
-            const reading = await sessions.view(sessionId)
-            const start = startOf(reading, after === 0 ? undefined : `${reading.journal}-${after}`)
-            if (start.reset !== null) reader.resets += 1
-            const stop = new AbortController()
-            const since = this.#world.now
-            setTimeout(
-              () => {
-                this.#rules.isReading(reader, since)
-                stop.abort()
-              },
-              dice.whole(500, 60_000),
-            )
-            for await (const events of reading.feed.tail(start.after, stop.signal))
-              for (const { seq, body } of events) this.#rules.read(reader, seq, body)
-          } catch {
-            // Refused now: the reader tries again elsewhere.
-          }
-          isOver = true
-          again()
-        })()
-      })
-      // A daemon that dies or freezes says nothing: the reader notices by the silence.
-      const watched = daemon.process
-      const look = (): void => {
-        if (isOver) return
-        if (watched.isDead) again()
-        else this.#world.after(1_000, process, 'still reads', look)
-      }
-      look()
-    }
-    this.#world.after(0, process, 'reads', connect)
-  }
-
-  #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T>
-  #insist<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>, nr: number): Promise<T | undefined>
-  /** Sends a request again, under its key and perhaps elsewhere, until it is answered. Undefined: that session was deleted. */
-  async #insist<T>(
-    client: Process,
-    label: string,
-    work: (parts: Parts) => Promise<T>,
-    nr?: number,
-  ): Promise<T | undefined> {
-    for (;;) {
-      try {
-        return await this.#once(client, label, work)
-      } catch (thrown) {
-        const isGone = nr !== undefined && this.#deleted.has(nr)
-        if (isGone && isFault(thrown) && thrown.category === 'not_found') return undefined
-        if (isFault(thrown)) this.#rules.refused(label, thrown)
-        await new Promise((resolve) => setTimeout(resolve, this.#isAway ? HOURS_MS : 700))
-      }
-    }
-  }
-
-  /** One request to one daemon, over a network that takes a while. */
-  #once<T>(client: Process, label: string, work: (parts: Parts) => Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const daemon = this.#alive(client.dice.whole(0, 99))
-      this.#rules.asked()
-      const timer = setTimeout(() => reject(new Error('no answer')), 12_000)
-      const parts = daemon?.parts
-      if (daemon === undefined || parts === undefined) return
-      const answered = (settle: () => void): void => {
-        if (daemon.process.isDead) return
-        this.#world.after(2, client, `${label} answered`, () => {
-          clearTimeout(timer)
-          settle()
-        })
-      }
-      this.#world.after(2, daemon.process, label, () => {
-        work(parts).then(
-          (value) => answered(() => resolve(value)),
-          (error: unknown) => answered(() => reject(error)),
-        )
-      })
-    })
-  }
-
-  #alive(choice: number): Daemon | undefined {
-    const ready = this.#daemons.filter((daemon) => daemon?.parts !== undefined)
-    return ready[choice % Math.max(ready.length, 1)]
-  }
-
   // ---- the end ----
 
   /** Every prompt was accepted, every turn has ended, and every reader has everything; or a turn rests with a due wake-up. */
   #isAtRest(): boolean {
     const { calmAt, absenceMs } = this.#plan
-    if (this.#world.now < calmAt + absenceMs || this.#promptsOpen > 0) return false
     if (this.#world.steps % 64 !== 0) return false
-    return this.#rules.isOver(this.#readers)
+    if (this.#world.steps > STEPS_MAX) this.#rules.busyForEver(this.#world.steps)
+    if (this.#world.now < calmAt + absenceMs || this.#people.promptsOpen > 0) return false
+    return this.#rules.isOver(this.#people.readers)
   }
 
   #at(at: number, label: string, run: () => void): void {
@@ -644,9 +425,8 @@ class Universe {
 /** A service manager waits no longer. */
 const STOP_MS_MAX = 30_000
 const SLOW_MS = 50
+/** Four hours without rest are a fifth of this. */
+const STEPS_MAX = 1_000_000
 
 /** Lines of level error that say what a fault did, without one. */
 const LOGGED: ReadonlySet<string> = new Set(['the lease ran out: other daemons continue the turns of this one'])
-
-const until = (world: World, at: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, Math.max(1, at - world.now)))

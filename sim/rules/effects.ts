@@ -5,7 +5,7 @@
  * U2  An owner that was replaced has no more effects, once its successor has spoken to the runner. Who owned what is the database's
  *     word, so a request that carries no epoch is judged, too.
  * U3  What was reported as not run has not run, and never runs.
- * U4  What was reported as run has run, and its output is there once and whole.
+ * U4  What was reported as run has run, and its output is there once and whole, or the result says that it is not.
  * U5  An outcome is unknown only if it cannot be known: the command's machine restarted, its record is past its days, or the turn
  *     gave up waiting for the runner. A cancel is unsure only if its last kill was not answered.
  * U13 No command starts that was sent after its turn's cancel was stored, by a process that could know. Excuse: the process that
@@ -65,6 +65,9 @@ export class Effects {
 
   /** U3, U4, U5 */
   atEnd(): void {
+    const { fenced, burned } = this.#facts.parts.disk.refused
+    if (fenced > 0) this.#facts.reach('a fenced start is refused')
+    if (burned > 0) this.#facts.reach('a burned start is refused')
     for (const turn of this.#facts.turns.values()) {
       for (const call of turn.calls.values()) if (call.command !== '') this.#judge(turn, call)
       this.#judgeCancel(turn)
@@ -112,9 +115,14 @@ export class Effects {
       this.#facts.broken('U4 what is said to have run has run', `${command} of ${turn.id}: ${text}`)
     if (outcome === 'unknown' && !this.#facts.parts.disk.lost.has(this.#ran.get(name) ?? execId) && !hasGivenUp(turn))
       this.#facts.broken('U5 unknown only if it cannot be known', `${command} of ${turn.id}: ${text}`)
-    if (outcome !== 'ok') return
-    const printed = text.split('\n').filter((line) => line.startsWith(`${name} line `))
-    if (printed.length !== lines || new Set(printed).size !== lines)
+    if (outcome === 'unknown' || exit === null || text.includes(INCOMPLETE)) return
+    const printed = this.#facts.parts.disk.printed.get(this.#ran.get(name) ?? execId) ?? ''
+    const linesIn = (output: string): readonly string[] =>
+      output.split('\n').filter((line) => line.startsWith(`${name} line `))
+    if (
+      linesIn(text).join('\n') !== linesIn(printed).join('\n') ||
+      (outcome === 'ok' && linesIn(text).length !== lines)
+    )
       this.#facts.broken('U4 output is there once and whole', `${command} of ${turn.id}: ${text}`)
   }
 
@@ -135,6 +143,10 @@ const callOf = (execId: string): string => execId.replace(/\.[23]$/, '')
 
 const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
 
-/** The turn ended because its runner could not be reached for too long. */
+/** The turn ended because its runner could not be reached for too long. A lost answer alone is no reason. */
 const hasGivenUp = ({ end }: Turn): boolean =>
-  end?.type === 'turn-error' && (end.boundary === 'runner' || end.boundary === 'box')
+  end?.type === 'turn-error' &&
+  (end.boundary === 'runner' || end.boundary === 'box') &&
+  end.stopped !== 'side_effects_unknown'
+
+const INCOMPLETE = 'not all of its output is here'

@@ -50,6 +50,10 @@ export class RunnerDisk {
   readonly effects: Effect[] = []
   /** Execs whose end cannot be known: their machine restarted, or their record was forgotten. */
   readonly lost = new Set<string>()
+  /** What each exec has printed. */
+  readonly printed = new Map<string, string>()
+  /** Starts that came too late: from an owner that was replaced, or under an id that was burned. */
+  readonly refused = { fenced: 0, burned: 0 }
   /** Ids of execs whose records are past their days. */
   readonly reserved = new Set<string>()
 
@@ -190,9 +194,11 @@ export class Runner implements Server {
 
   #startExec(exchange: Exchange, answer: Answering, id: string): void {
     const box = this.#box(id)
+    if ((epochOf(exchange) ?? 0) < (this.disk.epochs.get(id) ?? 0)) this.disk.refused.fenced += 1
     this.#admit(id, exchange)
     const request = bodyOf(exchange)
     const execId = textIn(request, 'execId')
+    if (this.disk.burned.has(`${id}/${execId}`)) this.disk.refused.burned += 1
     const hash = JSON.stringify(request)
     const known = this.#known(box, execId)
     if (known !== undefined && !(this.#quirk === 'starts a known id again' && !known.isBurned)) {
@@ -238,7 +244,10 @@ export class Runner implements Server {
     })
     const { lines, ms, code, name } = workIn(command)
     for (let line = 1; line <= lines; line += 1)
-      this.#later(ms * (line / (lines + 1)), () => print(exec, `${name} line ${line}\n`))
+      this.#later(ms * (line / (lines + 1)), () => {
+        print(exec, `${name} line ${line}\n`)
+        this.disk.printed.set(execId, exec.events.map(({ data = '' }) => data as string).join(''))
+      })
     this.#later(ms, () => finish(this.#world, exec, { cause: 'exited', code }))
     return exec
   }

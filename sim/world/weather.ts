@@ -11,6 +11,13 @@ export const MODEL = 'http://model:8080'
 /** A request that waits longer in a network is lost. */
 const HELD_MS_MAX = 120_000
 
+/** A share of all runs of so many requests is a burst. Rates are multiplied, so that they stay about the same in all. */
+const BURST = 12
+const BURSTS = 0.25
+const IN_BURST = 3
+const BETWEEN = 0.3
+const RATE_MAX = 0.9
+
 export class Skies implements Weather, StoreWeather {
   readonly #world: World
   readonly #plan: Plan
@@ -36,7 +43,7 @@ export class Skies implements Weather, StoreWeather {
 
   #fateOf(channel: string, nr: number, { method, path, headers }: Exchange): Fate {
     if (this.#isCalm || !channel.includes(RUNNER)) return {}
-    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#plan.rates
+    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#ratesAt(channel, nr)
     const dice = this.#dice('fate', channel, nr)
     const [request, answer, late, cut, how] = [dice.next(), dice.next(), dice.next(), dice.next(), dice.next()]
     if (request < lostRequest) return { loses: how < 0.5 ? 'connection' : 'request' }
@@ -44,10 +51,26 @@ export class Skies implements Weather, StoreWeather {
     if (isChange && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
-      return { lateMs: HELD_MS_MAX, heldUntil: (['owned', 'burned', 'removed'] as const)[Math.floor(how * 3)] }
+      return { lateMs: HELD_MS_MAX, heldUntil: how < 0.45 ? 'owned' : how < 0.9 ? 'burned' : 'removed' }
     }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
     return path.includes('/events') && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
+  }
+
+  /** Networks fail in bursts: then a repeated request breaks like the first one. */
+  #ratesAt(
+    channel: string,
+    nr: number,
+  ): Pick<Plan['rates'], 'lostRequest' | 'lostAnswer' | 'lateRequest' | 'cutStream'> {
+    const isBurst = this.#dice('burst', channel, Math.floor(nr / BURST)).chance(BURSTS)
+    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#plan.rates
+    const now = (rate: number): number => Math.min(RATE_MAX, rate * (isBurst ? IN_BURST : BETWEEN))
+    return {
+      lostRequest: now(lostRequest),
+      lostAnswer: now(lostAnswer),
+      lateRequest: now(lateRequest),
+      cutStream: now(cutStream),
+    }
   }
 
   delayMs(channel: string, nr: number, piece: number): number {
