@@ -17,7 +17,7 @@ const FIXTURES = fileURLToPath(new URL('../../fixtures/journals/', import.meta.u
 const unpacked = (name: string): Buffer => gunzipSync(readFileSync(join(FIXTURES, `${name}.gz`)))
 
 /** Just after the last event of the store: waits and approvals of that time are not over. */
-const RECORDED = Date.parse('2026-11-19T18:02:00Z')
+const RECORDED = Date.parse('2026-11-19T19:00:00Z')
 
 /** A state folder with the store as it lay on disk. */
 function storeFolder(t: AfterHook): string {
