@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { EventDraft, Exec, ExecExit } from '@breakfall/wire'
+import { waitsFor } from '@breakfall/wire/turn'
 import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Pacing } from '../src/engine/pacing.ts'
@@ -10,7 +11,7 @@ import { Feed } from '../src/engine/feed.ts'
 import { unstartedCallsOf } from '../src/engine/live-session.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
-import { probeIntervalMs, waitText, resumeTime, wakeSource } from '../src/turn/wait.ts'
+import { probeIntervalMs, waitText, resumeTime } from '../src/turn/wait.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -235,7 +236,7 @@ test('every tool is described by a JSON Schema with its required fields', () => 
 })
 
 test('what a parked turn waits for follows from its fault', () => {
-  const kind = (category: ConstructorParameters<typeof Fault>[0]) => wakeSource(new Fault(category).report)
+  const kind = (category: ConstructorParameters<typeof Fault>[0]) => waitsFor(new Fault(category).report)
   assert.deepEqual(
     (
       [
@@ -265,7 +266,7 @@ test('what a parked turn waits for follows from its fault', () => {
     ],
   )
   const elsewhere = new Fault('journal_full', { boundary: 'runner' }).report
-  assert.equal(wakeSource(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
+  assert.equal(waitsFor(elsewhere), 'time', 'room on our disk says nothing about the one of a runner')
 })
 
 test('a parked turn says what it waits for and what resumes it', () => {

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, FAULTS, fullPolicy, type FaultReport, type Policy } from '@breakfall/faults'
+import { waitsFor } from '@breakfall/wire/turn'
 import { releaseOf } from '../src/engine/ownership.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
-import { type Due, dueOf, unownedProbeAt, wakeSource } from '../src/turn/wait.ts'
+import { type Due, dueOf, unownedProbeAt } from '../src/turn/wait.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
 
 const HOUR = 3_600_000
@@ -108,7 +109,7 @@ function* everyPark(): Iterable<SessionFold> {
   for (const [category, { next }] of Object.entries(FAULTS)) {
     if (next !== 'park' && next !== 'retry' && next !== 'resolve') continue
     const fault = new Fault(category as keyof typeof FAULTS).report
-    if (wakeSource(fault) === 'person') continue
+    if (waitsFor(fault) === 'person') continue
     yield foldOf(fault)
     yield foldOf(fault, { resumeAt: at(5) })
   }

@@ -1,5 +1,6 @@
 /** What a parked turn is waiting for, and how to continue it, as text. Pure. */
 import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
+import { needsPerson } from '@breakfall/wire/turn'
 import { cmd } from '../process/command-name.ts'
 
 type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
@@ -44,7 +45,7 @@ const howToBringKey = (sessionId: string): string =>
 /** Without a daemon. Without a category, the turn was interrupted. */
 export function howToContinue(sessionId: string, category?: string): string {
   const here = `to continue it: ${cmd('run')} --continue (in its folder) or ${cmd('run')} --session ${sessionId}`
-  return category !== undefined && needsPerson(category)
+  return category !== undefined && waitsForPerson(category)
     ? `${here}; under ${cmd('up')}: ${cmd('resume')} ${sessionId}`
     : `${here}; ${cmd('up')} continues it automatically`
 }
@@ -54,12 +55,9 @@ export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', '
 
 // ---- details ----
 
-/** A key was refused or the set-up is wrong: `up` cannot know when that has changed. A quota and a runner come back by themselves. */
-const needsPerson = (category: string): boolean =>
-  isFaultCategory(category) &&
-  FAULTS[category].class === 'needs_action' &&
-  category !== 'model_quota_exhausted' &&
-  category !== 'runner_not_available'
+/** `up` cannot know when that has changed. */
+const waitsForPerson = (category: string): boolean =>
+  isFaultCategory(category) && needsPerson({ category, ...FAULTS[category] })
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   quota_exceeded: 'you to say whether it continues',

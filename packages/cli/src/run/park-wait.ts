@@ -4,8 +4,10 @@
  * I1  The run waits for a parked turn for a while, or not at all if nothing can change in that time. The turn stays parked.
  * I2  A signal leaves a parked turn, or a turn of another run, alone. Otherwise it cancels the turn.
  */
+import { faultFrom } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
+import { isQuestion, needsPerson } from '@breakfall/wire/turn'
 import type { Interrupt } from '../process/interrupt.ts'
 import type { Output } from '../render/output.ts'
 
@@ -50,10 +52,11 @@ export class ParkWait implements Disposable {
     const { out, isLasting } = this.#options
     this.#parked = event
     if (isAnswered) return this.#leaveOnSignal(true)
-    const needsPerson = NEEDS_PERSON.has(event.fault.category) || event.because === 'steps_spent'
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
-    const isHopeless = needsPerson && (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
+    const isHopeless =
+      (isQuestion(event) || needsPerson(faultFrom(event.fault).report)) &&
+      (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
     if (isHopeless || waitMs === 0) return this.#leaving.abort() // I1
     if (this.#timer !== undefined) return
     this.#timer = setTimeout(() => this.#leaving.abort(), waitMs)
@@ -85,8 +88,6 @@ export class ParkWait implements Disposable {
 }
 
 // ---- details ----
-
-const NEEDS_PERSON: ReadonlySet<string> = new Set(['model_auth_failed', 'mcp_auth_failed', 'approval_needed'])
 
 /** At least until the turn resumes automatically, if that is soon. */
 function waitMsFor(resumesInMs: number | null): number {

@@ -15,14 +15,13 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
-import { isHandover } from '@breakfall/wire/turn'
+import { isHandover, waitsFor } from '@breakfall/wire/turn'
 import { parseEvent } from '@breakfall/wire'
 import type { DaemonOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
 import type { SessionRow, Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
 import { providerView } from '../turn/view.ts'
-import { wakeSource } from '../turn/wait.ts'
 import type { Engine } from './engine.ts'
 import type { Feed } from './feed.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
@@ -373,7 +372,7 @@ export const forgetQuarantined = (stateDir: string, id: string): void =>
 /** A key, a URL or another setting is wrong, and no time is known at which that may change. */
 function waitsForPerson({ fold }: LiveSession): boolean {
   const parked = fold.turn?.parked ?? null
-  return parked !== null && parked.resumeAt === null && wakeSource(parked.fault) === 'config'
+  return parked !== null && parked.resumeAt === null && waitsFor(parked.fault) === 'config'
 }
 
 function unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {

@@ -7,10 +7,11 @@
  * I2  Nothing with an effect outside starts while the lease may have run out.
  */
 import { Fault, type Policy } from '@breakfall/faults'
+import { waitsFor } from '@breakfall/wire/turn'
 import type { Lease } from '../store/sharing.ts'
 import type { Release } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
-import { dueOf, unownedProbeAt, wakeSource } from '../turn/wait.ts'
+import { dueOf, unownedProbeAt } from '../turn/wait.ts'
 
 /** When a session that is given up in this state is due again. Null: it is worked on, so it is not given up. Pure. */
 export function releaseOf(
@@ -26,7 +27,7 @@ export function releaseOf(
   const { parked } = turn
   if (parked === null || facts.isCancelled) return null
   const { at } = dueOf(turn, parked, facts.policy, { now: facts.now, probeAt: unownedProbeAt(parked, facts.now) })
-  const source = wakeSource(parked.fault)
+  const source = waitsFor(parked.fault)
   const isAny = parked.fault.category === 'runner_not_available'
   const runner = `runner:${(isAny ? null : facts.runnerId) ?? 'any'}`
   const waitFor = source === 'runner' ? runner : source === 'config' ? 'config' : null

@@ -13,8 +13,9 @@ import { connect } from 'node:net'
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
 import type { EventDraft } from '@breakfall/wire'
 import { within } from '@breakfall/faults/internal'
+import { type WaitsFor, waitsFor } from '@breakfall/wire/turn'
 import type { Parked } from '../turn/state.ts'
-import { type Due, dueOf, probeIntervalMs, resumeTime, waitText, type WakeSource, wakeSource } from '../turn/wait.ts'
+import { type Due, dueOf, probeIntervalMs, resumeTime, waitText } from '../turn/wait.ts'
 import { endTurn } from './ending.ts'
 import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
@@ -46,7 +47,7 @@ export async function parkTurn(
   ]
   session.settingsIgnored = undefined // this process parks it: it knows what changes
   const data =
-    wakeSource(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
+    waitsFor(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
 
@@ -64,7 +65,7 @@ export async function resumeTurn(session: LiveSession, because: Because): Promis
  */
 export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
   const turn = session.currentTurn
-  const source = wakeSource(parked.fault)
+  const source = waitsFor(parked.fault)
   const settings = (): string => settingsOf(ports, session, parked.fault)
   const before = session.settingsIgnored ?? session.data.parkedUnder ?? settings()
   const hasChanged = (): boolean => isChanged(settings(), before)
@@ -101,7 +102,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
 
 // ---- details, in the order they are used above ----
 
-const nextProbe = (ports: Ports, source: WakeSource, probe: number): number =>
+const nextProbe = (ports: Ports, source: WaitsFor, probe: number): number =>
   probeIntervalMs(source, probe, ports.dice(), ports.limits.probeMsFirst) // I2
 
 /** True if a cancel, a resume or a shutdown ended the wait. */
@@ -129,7 +130,7 @@ const isChanged = (now: string, before: string): boolean => now !== before && no
 async function isReady(
   ports: Ports,
   session: LiveSession,
-  source: WakeSource,
+  source: WaitsFor,
   hasChanged: () => boolean,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -140,7 +141,7 @@ async function isReady(
 async function probeFor(
   ports: Ports,
   session: LiveSession,
-  source: WakeSource,
+  source: WaitsFor,
   hasChanged: () => boolean,
   signal: AbortSignal,
 ): Promise<boolean> {

@@ -1,6 +1,5 @@
 /**
- * What a parked turn waits for, and when it is due: at a time if one is known, for a cheap probe now and then, or when a person has
- * acted. Pure.
+ * When a parked turn is due: at a time if one is known, for a cheap probe now and then, or when a person has acted. Pure.
  *
  * I1  `dueOf` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
  * I2  A turn waits no longer than its policy allows. A turn that waits for a person has not failed and costs nothing: only its deadline
@@ -8,39 +7,11 @@
  * I3  A wait that this process has seen does not end because someone turned the clock forward. Its times in the journal are those of
  *     the clock on the wall, so after a restart they count as they are.
  */
-import { type FaultCategory, type FaultReport, LIMITS, type Policy } from '@breakfall/faults'
+import { type FaultReport, LIMITS, type Policy } from '@breakfall/faults'
 import { probeDelayMs } from '@breakfall/faults/internal'
+import { type WaitsFor, waitsFor } from '@breakfall/wire/turn'
 import { deadlineAt } from './next.ts'
 import type { Parked, TurnFold } from './state.ts'
-
-export type WakeSource =
-  | 'runner' // the runner answers
-  | 'model' // the model's address accepts connections
-  | 'journal' // there is disk space again
-  | 'config' // a key, a token or a setting changed
-  | 'time' // nothing to probe: try again later
-  | 'restart' // the daemon is back
-  | 'person' // a person says so
-
-export function wakeSource(fault: FaultReport): WakeSource {
-  if (fault.category === 'shutting_down') return 'restart'
-  if (fault.reason === 'steps_spent' || fault.category === 'approval_needed') return 'person'
-  // Only the journal's own disk can be probed: a runner's disk may be on another machine.
-  if (fault.category === 'journal_full') return fault.boundary === 'journal' ? 'journal' : 'time'
-  if (fault.category === 'runner_not_available' || fault.next === 'resolve' || fault.phase === 'resolve')
-    return 'runner'
-  if (MODEL_AWAY.has(fault.category) || fault.serve?.state === 'given_up') return 'model'
-  return fault.class === 'needs_action' ? 'config' : 'time'
-}
-
-/** The model server cannot be reached, or the child that serves the model is down. */
-const MODEL_AWAY: ReadonlySet<FaultCategory> = new Set([
-  'network_down',
-  'model_unreachable',
-  'process_failed',
-  'process_hung',
-  'crash_loop',
-] satisfies FaultCategory[])
 
 const AGAIN_MS = 60_000
 const BROKEN_ANSWER_MS = 5_000
@@ -60,7 +31,7 @@ export function resumeTime(
 ): number | null {
   if (requestedAt !== null) return requestedAt
   const isQuota = fault.category === 'model_quota_exhausted' // resets on its own, or is raised, or another key is set
-  if (!isQuota && wakeSource(fault) !== 'time') return null
+  if (!isQuota && waitsFor(fault) !== 'time') return null
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, firstWaitMs(fault) * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // jitter keeps many turns from resuming together
 }
@@ -76,7 +47,7 @@ const isBrokenAnswer = ({ boundary, phase }: FaultReport): boolean => boundary =
 /** What a parked turn waits for, and what resumes it. */
 export function waitText(fault: FaultReport, resumeAt: string | null): string {
   const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
-  switch (wakeSource(fault)) {
+  switch (waitsFor(fault)) {
     case 'runner':
       if (fault.category === 'runner_not_available')
         return 'The turn waits until a runner that fits joins, or has room; a running daemon then resumes it.'
@@ -107,13 +78,13 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
 export const FREE_MIB = 8
 
 /** Between probes: 5 s, 10 s, … 60 s, with jitter; tests scale them down. A look at a disk costs nothing, so it stays at 5 s. */
-export function probeIntervalMs(source: WakeSource, probe: number, dice: number, firstMs: number): number {
+export function probeIntervalMs(source: WaitsFor, probe: number, dice: number, firstMs: number): number {
   return Math.round((probeDelayMs(source === 'journal' ? 0 : probe, dice) * firstMs) / LIMITS.probeMsFirst)
 }
 
 /** When a turn that no daemon owns is claimed for a look at what it waits for. Null if there is nothing to look at. */
 export function unownedProbeAt({ fault, since, resumeAt }: Parked, now: number): number | null {
-  const source = wakeSource(fault)
+  const source = waitsFor(fault)
   if (source === 'person' || source === 'restart' || resumeAt !== null) return null
   const isNew = now - Date.parse(since) < NEW_MS
   return now + (isNew && source === 'runner' ? FIRST_PROBE_MS : UNOWNED_PROBE_MS[source])
@@ -154,7 +125,7 @@ export function dueOf(
 
 /** A turn that was handed over resumes with the next daemon, whenever that starts. */
 const resumesAt = ({ fault, since, resumeAt }: Parked): number | null =>
-  wakeSource(fault) === 'restart' ? Date.parse(since) : resumeAt === null ? null : Date.parse(resumeAt)
+  waitsFor(fault) === 'restart' ? Date.parse(since) : resumeAt === null ? null : Date.parse(resumeAt)
 
 /** I2 */
 function expiresAt(
@@ -162,7 +133,7 @@ function expiresAt(
   { fault, since }: Parked,
   { parkMsMax }: Pick<Policy, 'parkMsMax'>,
 ): number | null {
-  if (wakeSource(fault) !== 'person') return Date.parse(since) + parkMsMax - answer.budget.parkedMs
+  if (waitsFor(fault) !== 'person') return Date.parse(since) + parkMsMax - answer.budget.parkedMs
   const at = calls.find(({ approval }) => approval?.decision === null)?.approval?.expiresAt
   return fault.category !== 'approval_needed' || at == null ? null : Date.parse(at)
 }
