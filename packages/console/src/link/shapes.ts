@@ -2,12 +2,13 @@
  * What the page reads from the daemon besides events, and how it checks it. A newer daemon may add fields and an older one may
  * lack some, so everything that a screen can do without is optional, and a wrong value never reaches a component.
  */
+import { fields, isText } from '@breakfall/client/internal'
 import { isObject } from '@breakfall/faults/internal'
 import type { Session } from '@breakfall/wire'
 
 export type Json = Readonly<Record<string, unknown>>
 
-export const isText = (value: unknown): value is string => typeof value === 'string'
+export { isText }
 export const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
 export const isFlag = (value: unknown): value is boolean => typeof value === 'boolean'
 export const isJson: (value: unknown) => value is Json = isObject
@@ -24,7 +25,7 @@ export function hasFields<const C extends Readonly<Record<string, (value: unknow
   value: unknown,
   checks: C,
 ): value is Checked<C> {
-  return isJson(value) && Object.entries(checks).every(([name, check]) => check(value[name]))
+  return fields(checks)(value)
 }
 
 /** Enough of a session for a list. */
