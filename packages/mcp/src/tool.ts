@@ -1,5 +1,6 @@
 /** A tool as its server defines it: checked, bounded, and named so that no two servers collide. Pure. */
 import { createHash } from 'node:crypto'
+import { sorted } from '@breakfall/faults/internal'
 import type { Tool } from '@modelcontextprotocol/client'
 import { MCP_LIMITS, type McpServerConfig } from './config.ts'
 
@@ -99,14 +100,3 @@ function refusal(made: McpTool, tool: Tool, names: ReadonlySet<string>, count: n
 }
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 32)
-
-/** The order of keys in a schema means nothing. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, inner]) => [key, sorted(inner)]),
-  )
-}

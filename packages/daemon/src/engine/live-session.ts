@@ -18,6 +18,7 @@ import {
   type SessionEvent,
   type Turn,
 } from '@breakfall/wire'
+import { Mutex } from '@breakfall/faults/internal'
 import { secretVariables, type SessionSecrets } from '../secrets.ts'
 import type { CommandOutcome } from '../store/sharing.ts'
 import type {
@@ -36,7 +37,6 @@ import { faultNotesOf } from '../turn/seen-faults.ts'
 import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
 import { type Feed, REWOUND } from './feed.ts'
-import { Mutex } from './mutex.ts'
 import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
 import { unhurried } from './unhurried.ts'

@@ -6,7 +6,7 @@
  * I3  An exec id whose record was removed never starts again: it looks like an exec that was lost, and may have run.
  */
 import { Fault } from '@breakfall/faults'
-import { messageOf } from '@breakfall/faults/internal'
+import { messageOf, Mutex } from '@breakfall/faults/internal'
 import type { Box as BoxRecord, BoxNetworkView, BoxState } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import type { Checkpoints } from '../checkpoint/checkpoints.ts'
@@ -62,7 +62,7 @@ export class Box {
   readonly #host: RunnerHost
   readonly #requireRoom: () => void
   #stopping: Promise<void> | undefined
-  #lastWork: Promise<unknown> = Promise.resolve()
+  readonly #files = new Mutex()
 
   /** `requireRoom` throws if no more box may run. */
   constructor(host: RunnerHost, prefix: string, paths: BoxPaths, stored: StoredBox, requireRoom: () => void) {
@@ -235,9 +235,7 @@ export class Box {
 
   /** Runs work on the workspace's files one at a time. */
   exclusive<T>(work: () => T | Promise<T>): Promise<T> {
-    const result = this.#lastWork.then(work)
-    this.#lastWork = result.catch(ignored)
-    return result
+    return this.#files.run(work)
   }
 
   start(): void {

@@ -10,6 +10,7 @@ import { Fault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, CheckpointList, Restored, RestoreRequest } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { newId } from '@breakfall/wire/node'
+import { Mutex } from '@breakfall/faults/internal'
 import { isoTime } from '../clock.ts'
 import { RUNNER_DEFAULTS } from '../defaults.ts'
 import type { WorkspaceAccess } from '../files/workspace-files.ts'
@@ -48,7 +49,7 @@ export class Checkpoints {
   readonly #box: CheckpointedBox
   readonly #activity: Activity
   readonly #records: CheckpointRecords
-  #work: Promise<unknown> = Promise.resolve()
+  readonly #work = new Mutex()
   #settling: Promise<void> = Promise.resolve()
   #restoring: Promise<unknown> | undefined
   #isAsked = false
@@ -323,7 +324,7 @@ export class Checkpoints {
 
   /** I1. The time limit starts with the work. */
   #exclusive<T>(limitMs: number, work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
-    const result = this.#work.then(async () => {
+    return this.#work.run(async () => {
       this.#closing.signal.throwIfAborted()
       const free = await new Promise<() => void>((resolve) => this.#host.captures.add(resolve))
       try {
@@ -335,8 +336,6 @@ export class Checkpoints {
         free()
       }
     })
-    this.#work = result.catch(ignored)
-    return result
   }
 }
 

@@ -1,6 +1,7 @@
 /** Exec requests with their defaults filled in, and the hash that identifies "the same body". */
 import { createHash } from 'node:crypto'
 import { EXEC_DEFAULTS, type ExecRequest } from '@breakfall/wire'
+import { sorted } from '@breakfall/faults/internal'
 
 export type FilledRequest = {
   readonly command?: readonly string[] | undefined
@@ -48,14 +49,4 @@ export function requestHash(request: FilledRequest): string {
 
 export function commandOfRequest(request: Pick<FilledRequest, 'command' | 'shell'>): readonly string[] {
   return request.command ?? ['sh', '-c', request.shell ?? '']
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, entry]) => [key, sorted(entry)]),
-  )
 }

@@ -2,7 +2,7 @@
 export class Mutex {
   #last: Promise<unknown> = Promise.resolve()
 
-  run<T>(task: () => Promise<T>): Promise<T> {
+  run<T>(task: () => T | Promise<T>): Promise<T> {
     const result = this.#last.then(task)
     this.#last = result.catch(() => undefined) // the caller gets the error; the next task only waits for the end
     return result
