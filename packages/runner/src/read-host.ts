@@ -42,6 +42,8 @@ export async function readHost(
   const toolchains = new ToolchainFinder({ path, home, system: [...layout.folders, ...layout.links.keys()] }, () =>
     clock.monotonicMs(),
   )
+  const allowed = (options.allowWorkspace ?? []).map((folder) => realpathSync(folder))
+  toolchains.distrust(allowed)
   const allowProcess = options.allowIsolation?.includes('process') ?? false
   if (options.isolation === 'process' && !allowProcess)
     throw new Fault('invalid_request', {
@@ -86,7 +88,7 @@ export async function readHost(
     pump,
     fences: new Fences(stateDir, () => clock.now()),
     rules: {
-      allowed: (options.allowWorkspace ?? []).map((folder) => realpathSync(folder)),
+      allowed,
       mounts: (options.allowMount ?? [])
         .map(parseMount)
         .map(({ path: folder, mode }) => ({ path: realpathSync(folder), mode })),

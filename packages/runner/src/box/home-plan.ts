@@ -6,7 +6,7 @@
  * folder; over it are read-only windows onto toolchains. With `private`, HOME is /home/box, and of the user's home folder only
  * the PATH entries themselves are visible.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { IsolationLevel } from '@breakfall/wire'
 import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
@@ -51,8 +51,11 @@ export function canMountHome({ rules: { home }, layout }: Pick<RunnerHost, 'rule
 
 function real(host: RunnerHost, workspace: string): HomePlan {
   const { rules, nothing, toolchains } = host
+  if (!isInside(workspace, rules.stateDir)) toolchains.distrust([workspace])
   const found = toolchains.current
-  const windows = windowsFor(found, rules.home, workspace)
+  const windows = windowsFor(found, rules.home, workspace).filter(
+    (path) => !toolchains.isWritable(path) || isReal(path), // a command may have made it a link since it was found
+  )
   const isSeen = (path: string): boolean =>
     [...host.layout.folders, ...windows, workspace].some((folder) => isInside(path, folder))
   const mounts: readonly Mount[] = [
@@ -72,6 +75,14 @@ function real(host: RunnerHost, workspace: string): HomePlan {
     path: found.entries.filter(({ path, because }) => !isLeft(path, because)).map(({ path }) => path),
     locations: locationsIn(host, isSeen),
     left: found.entries.flatMap(({ path, because }) => (isLeft(path, because) ? [{ path, because }] : [])),
+  }
+}
+
+function isReal(path: string): boolean {
+  try {
+    return realpathSync(path) === path
+  } catch {
+    return false // gone
   }
 }
 

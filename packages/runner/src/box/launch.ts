@@ -7,7 +7,7 @@ import { EXEC_FILES } from '../exec/folder.ts'
 import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
 import type { FilledRequest } from '../exec/request.ts'
-import { numbersOf } from '../files/walk.ts'
+import { numbersOf, openFolder } from '../files/walk.ts'
 import type { RunnerHost } from '../host.ts'
 import {
   type BoxUser,
@@ -73,6 +73,8 @@ function canRead(view: BoxView, file: string): boolean {
 export function planView(host: RunnerHost, box: StoredBox, paths: BoxPaths): { home: HomePlan; view: BoxView } {
   const { isolation, workspace } = box.record
   const { level } = isolation
+  const writable = (box.record.mounts ?? []).filter(({ mode }) => mode === 'rw')
+  host.toolchains.distrust(writable.map(({ path }) => path))
   const isReal = box.record.home !== undefined && box.record.home.path !== BOX_HOME
   const home = planHome(host, { level, isReal, workspace: box.hostWorkspace, folder: paths.home })
   const view = boxView(level, host.layout, {
@@ -146,7 +148,7 @@ export function prepareJob(
 function sandboxPlan(host: RunnerHost, plan: LaunchPlan, user: BoxUser): BwrapPlan {
   const { view, cwd, environment, box } = plan
   const network = box.join?.() === undefined ? plan.network : 'joined'
-  const mounted = mountNumbers(host, box)
+  const mounted = [...mountNumbers(host, box), ...windowNumbers(host, view)]
   if (box.record.workspace.kind === 'private') {
     const entry = mounted.length === 0 ? undefined : { workspace: box.record.workspace.path, numbers: mounted }
     return { view, user, network, cwd, environment, entry }
@@ -165,6 +167,16 @@ function mountNumbers(host: RunnerHost, { record, mountIdentities }: StoredBox):
   return (record.mounts ?? []).map(({ path }, i) => {
     using folder = openSame(path, mountIdentities[i], host.clock.machineBootId, 'folder')
     return { name: path, numbers: numbersOf(folder.fd) }
+  })
+}
+
+/** Of the windows that a command could make a link in this moment. */
+function windowNumbers({ toolchains }: RunnerHost, { mounts }: BoxView): Entry['numbers'] {
+  const windows = mounts.filter(({ at, host, mode }) => mode === 'ro' && at === host && toolchains.isWritable(at))
+  return windows.flatMap(({ at, isOptional }) => {
+    if (isOptional !== true) return []
+    using folder = openFolder('/', at.split('/').filter(Boolean))
+    return [{ name: at, numbers: numbersOf(folder.fd) }]
   })
 }
 

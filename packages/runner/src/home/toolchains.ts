@@ -4,6 +4,7 @@
  * I1  Nothing is shown but programs and libraries that the PATH, or a link in one of its folders, leads to. No window is writable.
  * I2  A workspace is not trusted to name a path: its `pyvenv.cfg` and `.python-version` only choose among the table's roots.
  * I3  Credentials that tools keep in an installation are covered.
+ * I4  What a box may write leads nowhere else: a link there is the word of a command, not of the user.
  */
 import {
   accessSync,
@@ -18,7 +19,7 @@ import {
   realpathSync,
   statSync,
 } from 'node:fs'
-import { basename, delimiter, dirname, join, posix, relative, resolve } from 'node:path'
+import { basename, delimiter, dirname, join, normalize, posix, relative, resolve } from 'node:path'
 import { isInside } from '../box/workspace.ts'
 import {
   CREDENTIAL_NAMES,
@@ -48,6 +49,8 @@ export type ToolchainInput = {
   readonly home: string
   /** Folders that every box sees. */
   readonly system: readonly string[]
+  /** Folders that a box may write. */
+  readonly writable?: readonly string[] | undefined
   /** Package stores outside HOME: their root, and what else they need. */
   readonly stores?: readonly Store[] | undefined
 }
@@ -65,7 +68,7 @@ export function findToolchains(input: ToolchainInput): Toolchains {
   for (const entry of new Set(input.path.split(delimiter))) {
     const path = entry.startsWith('/') ? realFolder(entry) : undefined
     if (path === undefined) continue
-    const because = windows.addEntry(path)
+    const because = leadsOut(entry, path, input.writable ?? []) ?? windows.addEntry(path)
     // A folder of the system keeps its name; anything else is named by what it means, such as fnm's link of one shell.
     entries.push(because === undefined ? { path: windows.isSystem(path) ? entry : path } : { path: entry, because })
   }
@@ -98,15 +101,26 @@ export function credentialsIn(
 }
 
 /** Changes whenever a folder that the result depends on does. */
-export function signatureOf({ path }: ToolchainInput, { windows }: Toolchains): string {
+export function signatureOf({ path, writable = [] }: ToolchainInput, { windows }: Toolchains): string {
   const entries = path.split(delimiter).filter((entry) => entry.startsWith('/'))
   const listed = new Set([...entries, ...windows, ...windows.map((window) => dirname(window))])
-  return [...listed]
+  return [...writable, ...listed]
     .map((folder) => `${folder} ${realFolder(folder) ?? ''} ${statOf(folder)?.mtimeMs ?? ''}`)
     .join('\n')
 }
 
+export const isWritable = (path: string, writable: readonly string[]): boolean =>
+  writable.some((folder) => isInside(path, folder))
+
 // ---- details, in the order they are used above ----
+
+/** I4. Why, if a folder on the way is one that a box may write, and the end is not. */
+function leadsOut(entry: string, end: string, writable: readonly string[]): string | undefined {
+  const parts = normalize(entry).split('/')
+  const ways = parts.map((_, i) => realOf(parts.slice(0, i + 1).join('/') || '/') ?? '')
+  const isOut = writable.some((folder) => !isInside(end, folder) && ways.some((way) => isInside(way, folder)))
+  return isOut ? 'it leads out of a folder that a box may write' : undefined
+}
 
 const NAMES_MAX = 2_000 // of one PATH entry
 
@@ -138,7 +152,7 @@ class Windows {
     if (holdsCredentials(below)) return 'it is in a folder with credentials'
     if (isTooWide(below)) return 'it would show too much of the home folder'
     if (!this.addKnown(path)) this.add(this.#prefixOf(path) ?? path)
-    this.#followLinks(path)
+    if (!isWritable(path, this.#input.writable ?? [])) this.#followLinks(path) // I4
     return undefined
   }
 

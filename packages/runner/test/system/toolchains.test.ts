@@ -41,6 +41,34 @@ function plant(home: Home): void {
 }
 
 describe('the home folder of a box', { skip: withoutBwrap }, () => {
+  test('a command that makes a folder of the PATH a link, or puts one into it, shows nothing else of the home', async (t) => {
+    const home = new Home(t)
+    home.file('private/taxes/secret', CANARY)
+    home.program('private/tool', `echo ${CANARY}`)
+    const bin = join(home.work, 'bin')
+    mkdirSync(bin)
+    writeFileSync(join(bin, 'mine'), '#!/bin/sh\necho mine\n', { mode: 0o755 })
+    home.onPath(bin)
+    let ms = 0
+    const clock = { now: () => Date.now(), monotonicMs: () => ms, machineBootId: 'boot' }
+    const runner = await home.runner(t, { clock })
+    await runner.box({ id: 'writer', workspace: home.work })
+    await runner.box({ id: 'other' })
+    assert.equal((await runner.run('other', 'mine')).stdout, 'mine\n')
+    const secrets = `cat ${home.path}/private/taxes/secret ${bin}/secret; ${home.path}/private/tool; ${bin}/tool`
+    for (const command of [
+      `ln -s ${home.path}/private/tool bin/tool`,
+      `rm -r bin; ln -s ${home.path}/private/taxes bin`,
+    ]) {
+      await runner.run('writer', command)
+      for (const laterMs of [0, 5_000]) {
+        ms += laterMs
+        for (const box of ['writer', 'other'])
+          assert.equal((await runner.run(box, secrets)).stdout, '', `${box}: ${command}`)
+      }
+    }
+  })
+
   test('toolchains of sixteen managers work, credentials stay out, and no window is writable', async (t) => {
     const home = new Home(t)
     const tools = furnish(home)
