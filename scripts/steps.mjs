@@ -39,6 +39,9 @@ export function runSteps(steps, notes = []) {
 // More files at a time than there are cores: most files spend part of their time waiting for child processes.
 const LANES = availableParallelism() + 2
 
+/** Files that take longest. They start first, so none of them runs on alone when all others are done. */
+const FIRST = ['e2e/install/packages.test.ts', 'sim/test/simulation.test.ts']
+
 const TEST_FLAGS = [
   '--test',
   '--test-timeout=240000',
@@ -50,7 +53,8 @@ const TEST_FLAGS = [
 function nodeTest(node, patterns) {
   // Given a folder, `--test` runs helper files as tests too, so we list the files. Each file gets its own process.
   const only = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
-  const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
+  const found = patterns.flatMap((pattern) => globSync(pattern, { cwd: root })).sort()
+  const files = [...FIRST.filter((file) => found.includes(file)), ...found.filter((file) => !FIRST.includes(file))]
   const wanted = only.length === 0 ? files : files.filter((file) => only.some((part) => file.includes(part)))
   if (wanted.length === 0) return 0
   const own = `bf-${Math.random().toString(36).slice(2, 5)}` // short: the path of a Unix socket has 107 bytes

@@ -101,19 +101,9 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
   })
 
   const dangerous: readonly (readonly [key: string, toml: string])[] = [
-    ['baseUrl', '[model]\nbaseUrl = "http://127.0.0.1:9/v1"\n'],
-    ['apiKeyEnv', '[model]\napiKeyEnv = "HOME"\n'],
-    ['fallback', '[[model.fallback]]\nbaseUrl = "http://127.0.0.1:9/v1"\nname = "x"\n'],
     ['command', '[model.serve]\ncommand = ["touch", "owned"]\n'],
     ['resolveCommand', '[runner]\nresolveCommand = ["touch", "owned"]\n'],
-    ['resolveUrl', '[runner]\nresolveUrl = "http://127.0.0.1:9/"\n'],
-    ['url', '[runner]\nurl = "http://127.0.0.1:9/"\n'],
-    ['tokenFile', '[runner]\ntokenFile = "/etc/passwd"\n'],
-    ['isolation', '[runner]\nisolation = "process"\n'],
-    ['allowWorkspace', '[runner]\nallowWorkspace = ["/"]\n'],
-    ['endpoint', '[remote_runner]\nendpoint = "http://127.0.0.1:9/"\n'],
-    ['stateDir', '[daemon]\nstateDir = "/tmp/x"\n'],
-    ['upstream', '[gateway]\nupstream = "http://127.0.0.1:9/v1"\n'],
+    ['apiKeyEnv', '[model]\napiKeyEnv = "HOME"\n'],
   ]
   test('a folder’s config file cannot set commands, URLs, keys or trust, and the refusal says so', async () => {
     await using desk = await Desk.start([say('not asked')])

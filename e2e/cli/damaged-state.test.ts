@@ -45,15 +45,15 @@ for (const [what, ends, ...damages] of [
   })
 
 test('a damaged journal is called damaged by every command, and doctor is not ready', LIMIT, async () => {
-  await using desk = await Desk.start([say('an answer'), say('another')])
-  for (const prompt of ['one', 'two']) await desk.run([prompt])
+  await using desk = await Desk.start([say('an answer')])
+  await desk.run()
   const folder = join(desk.stateDir, 'journal')
   const [file, intact] = [join(folder, 'journal.db'), join(desk.place.home, 'intact')]
   cpSync(folder, intact, { recursive: true })
   const { json } = await desk.command(['sessions', '--json'])
   const id = String(json[0]?.['id'])
   const healthy = await desk.command(['doctor'])
-  assert.match(healthy.lines.join('\n'), /✓ journals +2 journals read to the end, and intact/)
+  assert.match(healthy.lines.join('\n'), /✓ journals +1 journals? read to the end, and intact/)
 
   const tail = ['tail', '--no-follow', id]
   const damages = [

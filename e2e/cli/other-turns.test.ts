@@ -8,33 +8,40 @@ import { json } from '../../test/kit/plays.ts'
 import { refuse, say, sayWhen } from '../answers.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
-test('a run neither resumes nor waits for a turn that another run left parked or unfinished', LIMIT, async () => {
-  await using desk = await Desk.start()
-  const never = new Promise<void>(() => undefined)
-  const later = Promise.withResolvers<void>()
-  desk.model.script('theirs', [sayWhen(never, 'wait ', 'lost'), say('taken up')])
-  desk.model.script('mine', [sayWhen(later.promise, 'wait ', 'mine')])
-  const killed = desk.begin(['left in the middle', '--model', 'theirs'])
-  const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
-  const { pid } = desk.daemon()
-  killed.child.kill('SIGKILL')
-  process.kill(pid, 'SIGKILL')
-  await Promise.all([killed.ended, gone(pid)])
-  const mine = desk.begin(['go', '--model', 'mine'])
-  await mine.seen(({ type }) => type === 'text-delta')
-  const looked = await desk.command(['show', sessionId as string])
-  assert.match(looked.lines.join('\n'), /running[^]*but no daemon is working on it/)
-  later.resolve()
-  endedWith(checked(await whole(mine)), 0, 'finished')
-  assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
-  assert.deepEqual(
-    desk.place.leftovers().filter((line) => /until-idle/.test(line)),
-    [],
-  )
-  const taken = await desk.run(['--session', sessionId as string], { env: { BREAKFALL_MODEL_NAME: 'theirs' } })
-  endedWith(taken, 0, 'finished')
-  assert.equal(taken.result.text, 'taken up')
-})
+test(
+  'a run neither resumes nor waits for a turn that another run left unfinished; explain and show say that no one works on it',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start()
+    const never = new Promise<void>(() => undefined)
+    const later = Promise.withResolvers<void>()
+    desk.model.script('theirs', [sayWhen(never, 'wait ', 'lost'), say('taken up')])
+    desk.model.script('mine', [sayWhen(later.promise, 'wait ', 'mine')])
+    const killed = desk.begin(['left in the middle', '--model', 'theirs'])
+    const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
+    const { pid } = desk.daemon()
+    killed.child.kill('SIGKILL')
+    process.kill(pid, 'SIGKILL')
+    await Promise.all([killed.ended, gone(pid)])
+    const { lines } = await desk.command(['explain', sessionId as string])
+    const said = /was running when its daemon ended, and no daemon is working on it now; to continue it: /
+    assert.match(lines.join('\n'), said)
+    const mine = desk.begin(['go', '--model', 'mine'])
+    await mine.seen(({ type }) => type === 'text-delta')
+    const looked = await desk.command(['show', sessionId as string])
+    assert.match(looked.lines.join('\n'), /running[^]*but no daemon is working on it/)
+    later.resolve()
+    endedWith(checked(await whole(mine)), 0, 'finished')
+    assert.equal(desk.model.received('theirs').length, 1, 'nobody has asked for it')
+    assert.deepEqual(
+      desk.place.leftovers().filter((line) => /until-idle/.test(line)),
+      [],
+    )
+    const taken = await desk.run(['--session', sessionId as string], { env: { BREAKFALL_MODEL_NAME: 'theirs' } })
+    endedWith(taken, 0, 'finished')
+    assert.equal(taken.result.text, 'taken up')
+  },
+)
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   test(
@@ -100,21 +107,6 @@ test('continuing a turn that another run works on says so, and leaves it running
   assert.equal(left.result['left'], true)
   later.resolve()
   endedWith(checked(await whole(owner)), 0, 'finished')
-})
-
-test('explain says that no one runs an abandoned turn any more', LIMIT, async () => {
-  await using desk = await Desk.start([sayWhen(new Promise(() => undefined), 'wait ', 'never')])
-  const killed = desk.begin()
-  const { sessionId } = await killed.seen(({ type }) => type === 'text-delta')
-  const { pid } = desk.daemon()
-  killed.child.kill('SIGKILL')
-  process.kill(pid, 'SIGKILL')
-  await Promise.all([killed.ended, gone(pid)])
-  const { lines } = await desk.command(['explain', sessionId as string])
-  assert.match(
-    lines.join('\n'),
-    /was running when its daemon ended, and no daemon is working on it now; to continue it: /,
-  )
 })
 
 test(

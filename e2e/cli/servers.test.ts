@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { Desk, endedWith, gone, modeOf, serverIsolation } from './desk.ts'
+import { Desk, endedWith, modeOf, serverIsolation } from './desk.ts'
 import { call, type Json } from '../daemon/client.ts'
-import { ask, bash, byProgress, cutAfter, cutInTool, refuse, say } from '../answers.ts'
+import { refuse, say } from '../answers.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 
 const LOOPBACK = /^http:\/\/127\.0\.0\.1:[1-9]\d*$/
@@ -34,38 +34,6 @@ describe('up --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     const ended = await up.ended
     assert.equal(ended.code, 0, ended.stderr)
     assert.equal(ended.lines.length, ended.json.length, 'nothing but JSON on stdout')
-  })
-
-  test('continues its work after a restart on the same state folder, with the same runner', async () => {
-    await using desk = await Desk.start(
-      byProgress([
-        ask([bash('echo one >> ledger; sleep 1; echo did')]),
-        ask([bash('echo two >> ledger')]),
-        say('both'),
-      ]),
-    )
-    const args = ['up', '--port', '0', '--json', '--state-dir', join(desk.place.home, 'own state')]
-    const begin = async (): Promise<Json> => {
-      const running = desk.start([...args, '--allow-workspace', desk.folder, ...serverIsolation])
-      return running.seen(({ event }) => event === 'listening')
-    }
-    const first = await begin()
-    const token = readFileSync(first.tokenFile, 'utf8').trim().split(/\s/)[0] ?? ''
-    const body = { box: { workspace: desk.folder } }
-    const { id } = (await call(first.url, 'POST', '/v1/sessions', { token, body })).json
-    const asked = await call(first.url, 'POST', `/v1/sessions/${id}/turns`, { token, body: { prompt: 'go' } })
-    assert.equal(asked.status, 202, asked.text)
-    await eventually('the first tool runs', () => desk.lines('ledger').length === 1)
-    process.kill(first.pid, 'SIGTERM')
-    await gone(first.pid)
-    const second = await begin()
-    assert.equal(second.runner.runnerId, first.runner.runnerId)
-    assert.equal(readFileSync(second.tokenFile, 'utf8').trim().split(/\s/)[0], token, 'clients keep their token')
-    const turn = async (): Promise<Json> =>
-      (await call(second.url, 'GET', `/v1/turns/${asked.json.turnId}`, { token })).json
-    await eventually('the turn is finished', async () => (await turn()).state === 'finished')
-    assert.equal((await turn()).result.text, 'both')
-    assert.deepEqual(desk.lines('ledger'), ['one', 'two'])
   })
 
   test('its policy flags become the policy of its sessions', async () => {
@@ -138,71 +106,15 @@ describe('runner --port 0 --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.match(ended.stderr, /token/)
     assert.match(ended.stderr, /600|644|others/)
   })
-
-  test('listens on an address other than loopback only with --host, and always with a token', async () => {
-    await using desk = await Desk.start()
-    const stateDir = join(desk.place.home, 'runner state')
-    const runner = desk.start(['runner', '--port', '0', '--json', '--state-dir', stateDir, ...serverIsolation])
-    const line = (await runner.seen(({ event }) => event === 'listening')) as Json
-    assert.equal((await call(line.url, 'GET', '/v1/config')).status, 401)
-    const strange = await call(line.url, 'GET', '/v1/health', { headers: { host: 'evil.example' } })
-    assert.equal(strange.status, 403)
-  })
 })
 
 describe('gateway --json', { ...LIMIT, concurrency: 2 }, () => {
   const chat = { model: 'any', stream: true, messages: [{ role: 'user', content: 'go' }] }
-  const listening = async (desk: Desk, ...more: string[]): Promise<string> => {
-    const args = ['gateway', '--upstream', desk.model.url, '--port', '0', '--json', '--backoff-ms', '1', ...more]
-    const line = (await desk.start(args, { bare: true }).seen(({ event }) => event === 'listening')) as Json
-    assert.match(line.url, /^http:\/\/127\.0\.0\.1:[1-9]\d*\/v1$/)
-    return line.url
-  }
   const text = (body: string): string =>
     [...body.matchAll(/^data: (\{.*)$/gm)]
       .map(([, json]) => JSON.parse(json ?? '') as Json)
       .map((frame) => frame.choices?.[0]?.delta?.content ?? '')
       .join('')
-
-  test('recovers from a cut before and after content, and forwards the key', async () => {
-    await using desk = await Desk.start([refuse(503, { message: 'busy' }), cutAfter('One, '), say('One, ', 'two.')])
-    const url = await listening(desk)
-    const headers = { authorization: 'Bearer of-the-agent' }
-    const reply = await call(url, 'POST', '/v1/chat/completions', { body: chat, headers })
-    assert.equal(reply.status, 200)
-    assert.equal(text(reply.text), 'One, two.')
-    assert.match(reply.text, /data: \[DONE\]\n\n$/)
-    assert.equal(desk.model.received('any').length, 3)
-    for (const { headers } of desk.model.received('any')) assert.equal(headers.authorization, 'Bearer of-the-agent')
-  })
-
-  test('returns the upstream’s status and body when no attempts are left, and tells SDKs not to retry', async () => {
-    await using desk = await Desk.start(
-      Array.from({ length: 9 }, () => refuse(503, { message: 'no room' }, { 'x-request-id': 'up-1' })),
-    )
-    const url = await listening(desk, '--attempts-max', '2')
-    const reply = await call(url, 'POST', '/v1/chat/completions', { body: chat })
-    assert.equal(reply.status, 503)
-    assert.equal(reply.json.error.message, 'no room')
-    assert.equal(reply.headers['x-should-retry'], 'false')
-    assert.match(String(reply.headers['x-breakfall-category']), /^model_/)
-    assert.equal(reply.headers['x-request-id'], 'up-1')
-    assert.ok(reply.headers['x-breakfall-request-id'])
-    assert.equal(desk.model.received('any').length, 2)
-    assert.equal((await call(url, 'GET', '/elsewhere')).status, 404)
-  })
-
-  test('holds tools by default and the whole answer on request', async () => {
-    const cut = cutInTool(bash('echo a whole command'))
-    await using desk = await Desk.start([cut, ask([bash('echo whole')]), cutAfter('Some'), say('Another answer.')])
-    const tools = await listening(desk)
-    const called = await call(tools, 'POST', '/v1/chat/completions', { body: chat })
-    assert.match(called.text, /echo whole/)
-    assert.doesNotMatch(called.text, /a whole/, 'nothing of the cut call')
-    const whole = await listening(desk, '--hold', 'answer')
-    const answered = await call(whole, 'POST', '/v1/chat/completions', { body: chat })
-    assert.equal(text(answered.text), 'Another answer.')
-  })
 
   test('can take its upstream from the config', async () => {
     await using desk = await Desk.start([say('configured')])

@@ -150,14 +150,6 @@ describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
     assert.match(said, /^HTTP\/1\.1 (400|403|404|418|421)/)
     other.close()
   })
-  test('a foreign Host or Origin, as in DNS rebinding, is refused', async () => {
-    const name = rig.upstream.plays(json(200, {}), json(200, {}))
-    const host = await rig.gateway.ask(`/v1/models/${name}`, { headers: { host: 'evil.example' } })
-    assert.equal(host.status, 403, host.text)
-    const origin = await rig.gateway.ask(`/v1/models/${name}`, { headers: { origin: 'https://evil.example' } })
-    assert.equal(origin.status, 403, origin.text)
-    assert.equal(rig.upstream.received(name).length, 0)
-  })
 })
 
 describe('headers', { ...LIMIT, concurrency: true }, () => {
@@ -239,20 +231,6 @@ describe('no attempts left before content', { ...LIMIT, concurrency: true }, () 
       assert.equal(reply.json.error.code, reply.headers['x-breakfall-category'])
       assert.equal(reply.headers['x-should-retry'], 'false')
     })
-  test("a refused connection is a 503 in each API's error JSON", async () => {
-    await using nobody = await Gateway.start(['http://127.0.0.1:1/v1'], '--attempts-max', '2')
-    const chat = await nobody.chat('play-0')
-    assert.equal(chat.status, 503, chat.text)
-    assert.equal(chat.json.error.code, 'model_unreachable')
-    assert.equal(chat.headers['x-should-retry'], 'false')
-    const message = await nobody.messages('play-0')
-    assert.equal(message.status, 503, message.text)
-    assert.equal(message.json.type, 'error')
-    assert.equal(typeof message.json.error.type, 'string')
-    assert.equal(message.headers['x-breakfall-category'], 'model_unreachable')
-    const models = await nobody.ask('/v1/models')
-    assert.equal(models.status, 503, models.text)
-  })
   test('a head that does not arrive in time is a 504', async () => {
     await using slow = await Gateway.start(rig.upstream, '--attempts-max', '2', '--headers-ms', '150')
     const name = rig.upstream.plays(silence, silence)
@@ -315,10 +293,6 @@ describe('bodies', LIMIT, () => {
     let rest = ''
     for await (const piece of socket) rest += String(piece)
     assert.ok(rest.includes(text('hi').trim()), rest)
-  })
-  test('a body that is not JSON is refused by the upstream or by a 400', async () => {
-    const reply = await rig.gateway.ask('/v1/chat/completions', { body: '{"model": play-0' })
-    assert.ok(reply.status === 400 || reply.status === 418, `${reply.status} ${reply.text}`)
   })
 })
 

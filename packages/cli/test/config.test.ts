@@ -127,6 +127,12 @@ test("a cloned folder's file cannot set a command, a URL or a key", () => {
     '[daemon]\nport = 1',
     '[remote_runner]\nendpoint = "http://evil.example"',
     '[[model.fallback]]\nname = "x"',
+    '[runner]\nresolveUrl = "http://evil.example"',
+    '[runner]\ntokenFile = "/etc/passwd"',
+    '[runner]\nisolation = "process"',
+    '[runner]\nallowWorkspace = ["/"]',
+    '[daemon]\nstateDir = "/tmp/x"',
+    '[gateway]\nupstream = "http://evil.example/v1"',
   ]) {
     assert.match(refusal({ folder: text }), /breakfall\.toml:\d+: .* cannot be set by a folder's file/)
   }

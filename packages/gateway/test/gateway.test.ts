@@ -30,13 +30,6 @@ test('a chat stream and a message pass, with the ids of both sides and the clien
   assert.match(await msg.text(), /message_stop/)
 })
 
-test('the body reaches the upstream byte for byte', async (t) => {
-  const { model, gateway } = await stand(t, [answer('ok')])
-  const odd = '{"model":"m",  "stream":true,"messages":[{"role":"user","content":"\\u00e9 🥋"}], "unknown": 1.0}'
-  await (await post(`${gateway.url}/chat/completions`, odd)).text()
-  assert.equal(model.requests[0]?.text, odd)
-})
-
 test('everything else under /v1 is passed through, with method, query, body and headers', async (t) => {
   const { model, gateway } = await stand(t, [
     json(201, { ok: true }, { 'x-own': 'yes', 'content-type': 'application/problem+json' }),
@@ -75,12 +68,6 @@ test('the error of a passed-through call says why Breakfall stopped', async (t) 
   assert.match(sent, /Breakfall did not retry: the call may have had an effect already\./)
 })
 
-test('a passed-through stream arrives without buffering, and a broken one breaks the connection instead of ending it', async (t) => {
-  const { gateway } = await stand(t, [[head(), text('one'), pause(20), reset]])
-  const res = await post(`${gateway.url}/embeddings`, {})
-  await assert.rejects(res.text())
-})
-
 test('reads are retried; writes only if they cannot have had an effect', async (t) => {
   const { model, gateway } = await stand(t, [[reset], json(200, { data: [] })])
   assert.equal((await fetch(`${gateway.url}/models`)).status, 200)
@@ -98,16 +85,6 @@ test('a body that is not JSON is left for the upstream to refuse', async (t) => 
   assert.equal(res.status, 400)
   assert.match(await res.text(), /own words/)
   assert.equal(model.requests[0]?.text, '{oops')
-})
-
-test('paths outside /v1 are 404 in the shape of the API', async (t) => {
-  const { gateway, model } = await stand(t, [answer('x')])
-  for (const path of ['/', '/chat/completions', '/v2/models', '/v1x']) {
-    const res = await fetch(new URL(path, gateway.url))
-    assert.equal(res.status, 404)
-    assert.equal(((await res.json()) as { error: { code: string } }).error.code, 'not_found')
-  }
-  assert.equal(model.requests.length, 0)
 })
 
 test('a base URL with a trailing slash or a second /v1 is healed like the right one', async (t) => {
@@ -176,19 +153,6 @@ test('a path that servers read in different ways is 400 and never forwarded, on 
 })
 
 // ---- what failed ----
-
-test('when all attempts fail before content, the client gets the upstream’s status and body, and x-should-retry: false', async (t) => {
-  const { gateway, model } = await stand(t, [
-    json(503, { error: { message: 'Loading model' } }, { 'retry-after-ms': '1' }),
-  ])
-  const res = await post(`${gateway.url}/chat/completions`, CHAT)
-  assert.equal(res.status, 503)
-  assert.equal(res.headers.get('x-should-retry'), 'false')
-  assert.equal(res.headers.get('x-breakfall-category'), 'model_overloaded')
-  assert.equal(res.headers.get('retry-after-ms'), '1')
-  assert.deepEqual(await res.json(), { error: { message: 'Loading model' } })
-  assert.equal(model.requests.length, 3)
-})
 
 test('an unreachable upstream is 503 in the shape of either API', async (t) => {
   const { gateway, model } = await stand(t, [answer('x')])
