@@ -59,9 +59,7 @@ test('a damaged journal is called damaged by every command, and doctor is not re
   const damages = [
     ['an event', () => edit(file, `UPDATE events SET body=replace(body, 'an', 'no')`), tail, ['export', id]],
     ['a view of a turn', () => edit(file, "UPDATE turns SET view='{'"), ['show', id]],
-    ['a lost event', () => edit(file, 'DELETE FROM events WHERE key=(SELECT max(key) FROM events)'), tail],
-    ['its pages', () => overwrite(file, 8_192), ['sessions']],
-    ['its start', () => overwrite(file, 0), ['sessions']],
+    ['its pages', () => overwrite(file), ['sessions']],
   ] as const
   for (const [what, damage, ...commands] of damages) {
     rmSync(folder, { recursive: true })
@@ -99,9 +97,9 @@ function edit(file: string, sql: string): void {
   db.close()
 }
 
-/** From there on, the start of each page. */
-function overwrite(file: string, from: number): void {
+/** The start of each page but the first two. */
+function overwrite(file: string): void {
   const bytes = readFileSync(file)
-  for (let at = from; at < bytes.length; at += 4_096) bytes.fill(0xfe, at, at + 2_000)
+  for (let at = 8_192; at < bytes.length; at += 4_096) bytes.fill(0xfe, at, at + 2_000)
   writeFileSync(file, bytes)
 }
