@@ -30,7 +30,7 @@ describe('explain --json -', { ...LIMIT, concurrency: 2 }, () => {
     await using desk = await Desk.start()
     const report = await explain(desk, SOME.map(({ sample }) => `${sample}\n`).join('some line between\n'))
     const found = report.diagnostics.map(({ id }: Json) => id)
-    assert.deepEqual(found.toSorted(), SOME.map(({ id }) => id).toSorted(), 'each of them, and nothing else')
+    assert.deepEqual(new Set(found), new Set(SOME.map(({ id }) => id)), 'each of them, and nothing else')
     for (const diagnostic of report.diagnostics) {
       const said = JSON.stringify(diagnostic)
       assert.ok(['cause', 'consequence', 'hint'].includes(diagnostic.rank), said)
