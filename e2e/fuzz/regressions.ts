@@ -306,6 +306,10 @@ export const REGRESSIONS: readonly Regression[] = [
     ),
     whole([parts([{ text: 'ab', thoughtSignature: 'two' }]), parts([{ text: 'cd', thought: true }], 'STOP')]),
   ]),
+  gemini('what another attempt ran before text that the client has is never put behind it', [
+    cut([parts([{ text: 'a' }]), parts([{ text: 'b' }], 'STOP')], 1),
+    whole([parts([{ executableCode: { language: 'PYTHON', code: 'x' } }]), parts([{ text: 'a' }], 'STOP')]),
+  ]),
   gemini('a call without arguments that the token limit ended is refused', [
     whole([parts([functionCall('a'), { functionCall: { name: 'ls', args: {} } }], 'MAX_TOKENS')]),
   ]),

@@ -1,4 +1,5 @@
 /** Gemini's chunks as the client gets them: one id and model over all attempts. As they came, if only one attempt was needed. */
+import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
@@ -85,6 +86,14 @@ export class GeminiShape implements ClientShape {
     if ('thoughtSignature' in part) this.#signedAt = this.#sent
   }
 
+  #divergence(): Fault {
+    this.canHeal = false
+    return new Fault('model_stream_interrupted', {
+      phase: 'stream',
+      errorRaw: 'the answer was asked for again and had something new before text that had been sent',
+    })
+  }
+
   /** The chunk with only the new part of its texts. Calls stay as they are; the same thoughts have one signature, whichever it is. */
   #withFresh(chunk: JsonObject, fresh: Fresh): JsonObject {
     const [first, ...others] = objectsIn(chunk['candidates'])
@@ -92,7 +101,10 @@ export class GeminiShape implements ClientShape {
     const rest = fresh === undefined ? undefined : [...fresh]
     const parts = partsOf(chunk).flatMap((part) => {
       this.#hasCalled ||= 'functionCall' in part
-      if (!isText(part)) return [part]
+      if (!isText(part)) {
+        if (this.#said < this.#known && !('functionCall' in part)) throw this.#divergence() // the client has what comes after it
+        return [part]
+      }
       this.#said += lengthOf(part)
       const text = part['text'] === '' || rest === undefined ? stringOr(part['text']) : (rest.shift() ?? '')
       const { thoughtSignature: signature, ...unsigned } = part
