@@ -56,6 +56,8 @@ const EXPECTED = [
   'unsure cancel',
 ]
 const PROCESSES = 2
+/** With more room, Node collects a universe's garbage late. */
+const NODE = ['--disable-warning=ExperimentalWarning', '--max-old-space-size=256']
 const SEEDS_APART = 1_000_000
 
 const { values: given } = parseArgs({
@@ -96,7 +98,7 @@ process.exitCode = failures.length > 0 || missing.length > 0 ? 1 : 0
 async function reportOf(seed: number, faults: number): Promise<Report> {
   const args = ['--seed', `${seed}`, '--faults', `${faults}`, '--no-shrink', '--failures-max', 'Infinity', '--report']
   const program = ['--import', join(import.meta.dirname, 'host/install.ts'), join(import.meta.dirname, 'main.ts')]
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...program, ...args], {
+  const child = spawn(process.execPath, [...NODE, ...program, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])

@@ -7,10 +7,12 @@
  * U3  What was reported as not run has not run, and never runs.
  * U4  What was reported as run has run, and its output is there once and whole, or the result says that it is not.
  * U5  An outcome is unknown only if it cannot be known: the command's machine restarted, its record is past its days, or the turn
- *     gave up waiting for the runner. A cancel is unsure only if its last kill was not answered.
+ *     gave up waiting for the runner. A cancel is unsure only if its last kill was not answered, or its runner was away.
  * U13 No command starts that was sent after its turn's cancel was stored, by a process that could know. Excuse: the process that
  *     stored it, until it has the database's answer.
  */
+import { START } from '../host/time.ts'
+import type { FaultKind } from '../plan.ts'
 import type { Effect } from '../world/runner.ts'
 import { workIn } from '../world/runner.ts'
 import { boxIn, type Exchange } from '../world/network.ts'
@@ -129,11 +131,20 @@ export class Effects {
   #judgeCancel(turn: Turn): void {
     if (turn.end?.type !== 'turn-error' || turn.end.category !== 'cancelled' || !isUnsureEnd(turn)) return
     this.#facts.reach('unsure cancel')
+    const endedAt = Date.parse(turn.end.at) - START
+    const isAway = this.#facts.parts.plan.faults.some(
+      ({ kind, at, ms }) => RUNNER_AWAY.has(kind) && at < endedAt && at + ms > endedAt - KILL_MS,
+    )
+    if (isAway) return // it may not have come to the last kill
     const stopped = [...turn.calls.values()].filter(({ result }) => result?.outcome === 'cancelled')
     if (stopped.every(({ execId }) => this.#kills.get(execId)?.isAnswered === true))
       this.#facts.broken('U5 unsure only if the kill was not answered', `${turn.id} of ${turn.sessionId}`)
   }
 }
+
+/** A kill is tried for ten seconds, and under three ids. */
+const KILL_MS = 12_000
+const RUNNER_AWAY: ReadonlySet<FaultKind> = new Set(['runner-kill', 'runner-machine', 'cut-runner'])
 
 const KILL = /\/execs\/([^/]+)\/kill/
 const UUID_LENGTH = 36
