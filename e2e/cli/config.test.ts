@@ -23,11 +23,9 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       return more
     }
     desk.config('[policy]\npark = "never"\nattemptsMax = 2\n')
-    assert.equal(await tries(), 2)
     desk.write('breakfall.toml', '[policy]\nattemptsMax = 3\n')
     assert.equal(await tries(), 3)
     const env = { BREAKFALL_POLICY_ATTEMPTS_MAX: '4' }
-    assert.equal(await tries(env), 4)
     assert.equal(await tries(env, ['--attempts-max', '5']), 5)
   })
 
@@ -51,7 +49,7 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       assert.ok(said.includes(part), `${part}: ${said}`)
   })
 
-  test('the environment can set every key that a run needs', async () => {
+  test('the environment can set every key that a run needs, and an unknown variable only warns', async () => {
     await using desk = await Desk.start([say('hello')])
     const env = {
       BREAKFALL_MODEL_BASE_URL: desk.model.url,
@@ -59,21 +57,18 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       BREAKFALL_MODEL_API: 'openai-chat',
       BREAKFALL_MODEL_PROFILE: 'generic',
       BREAKFALL_DAEMON_STATE_DIR: join(desk.place.home, 'elsewhere'),
+      BREAKFALL_MODEL_BASEURL: 'http://127.0.0.1:9/v1',
     }
     const run = await desk.run(['go'], { bare: true, env })
     endedWith(run, 0, 'finished')
+    assert.match(run.stderr, /BREAKFALL_MODEL_BASEURL/)
     assert.ok(existsSync(join(desk.place.home, 'elsewhere', 'daemon.token')))
     assert.equal(existsSync(desk.stateDir), false)
   })
 
   const mistakes: readonly (readonly [what: string, toml: string, line: number, names: RegExp])[] = [
-    ['an unknown key', '[model]\nname = "x"\nbaseUrll = "http://127.0.0.1:9"\n', 3, /baseUrll/],
-    ['an unknown table', '[model]\nname = "x"\n\n[modle]\nname = "y"\n', 4, /modle/],
     ['an unknown key of a fallback', '[[model.fallback]]\nname = "x"\n\n[[model.fallback]]\nnaem = "y"\n', 5, /naem/],
     ['a value of another type', '[policy]\n\n\nattemptsMax = "six"\n', 4, /attemptsMax/],
-    ['a number out of range', '[policy]\nattemptsMax = 0\n', 2, /attemptsMax/],
-    ['a word that is none of the choices', '[policy]\npark = "maybe"\n', 2, /auto.*never/],
-    ['a file that is no TOML', '[model]\nname = "x\n', 2, /./],
   ]
   for (const [what, toml, line, names] of mistakes)
     test(`${what} is an error that names file and line`, async () => {
@@ -85,20 +80,6 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
       assert.ok(ended.stderr.includes(`${desk.configFile}:${line}`), `${desk.configFile}:${line} in ${ended.stderr}`)
       assert.equal(desk.model.received('any').length, 0)
     })
-
-  test('an unknown BREAKFALL_ variable only warns', async () => {
-    await using desk = await Desk.start([say('fine')])
-    const run = await desk.run(['go'], { env: { BREAKFALL_MODEL_BASEURL: 'http://127.0.0.1:9/v1' } })
-    endedWith(run, 0, 'finished')
-    assert.match(run.stderr, /BREAKFALL_MODEL_BASEURL/)
-  })
-
-  test('a bad value of a variable is reported with the variable’s name', async () => {
-    await using desk = await Desk.start([say('not asked')])
-    const ended = await desk.command(['run', '--json', 'go'], { env: { BREAKFALL_POLICY_ATTEMPTS_MAX: 'many' } })
-    assert.equal(ended.code, 2)
-    assert.match(ended.stderr, /BREAKFALL_POLICY_ATTEMPTS_MAX/)
-  })
 
   const dangerous: readonly (readonly [key: string, toml: string])[] = [
     ['command', '[model.serve]\ncommand = ["touch", "owned"]\n'],
@@ -130,12 +111,10 @@ describe('config', { ...LIMIT, concurrency: 2 }, () => {
     assert.equal(desk.model.received('of-the-folder').length, 2)
   })
 
-  test('the output of config example is a valid config', async () => {
-    await using desk = await Desk.start([say('fine')])
+  test('the output of config example is a valid config, also without the marks of its comments', async () => {
+    await using desk = await Desk.start()
     const example = await desk.command(['config', 'example'])
     assert.equal(example.code, 0)
-    desk.config(example.lines.join('\n'))
-    endedWith(await desk.run(), 0, 'finished')
     desk.config(example.lines.map((line) => line.replace(/^# (\[|\w+ = )/, '$1')).join('\n'))
     const all = await show(desk)
     assert.equal(all.code, 0, all.stderr)
@@ -155,23 +134,7 @@ describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
     assert.ok(json.length > 6 && json.some(({ check, verdict }) => check === 'Node' && verdict === 'ok'), stderr)
   })
 
-  test('prints a verdict for each check, a fix for each problem, and a final result', async () => {
-    await using desk = await Desk.start()
-    const ended = await desk.command(['doctor', '--json'])
-    const findings = ended.json.slice(0, -1) as Json[]
-    assert.equal(ended.json.length, ended.lines.length, 'nothing but JSON')
-    assert.equal(ended.json.at(-1)?.['event'], 'result')
-    assert.ok(findings.length >= 5, ended.lines.join('\n'))
-    for (const finding of findings) {
-      assert.ok(['ok', 'warn', 'bad'].includes(finding.verdict), JSON.stringify(finding))
-      if (finding.verdict !== 'ok') assert.ok(finding.fix, JSON.stringify(finding))
-    }
-    const all = findings.map(({ check }) => String(check).toLowerCase()).join(' ')
-    for (const part of ['node', 'sandbox', 'disk', 'port', 'model', 'daemon']) assert.ok(all.includes(part), all)
-    assert.equal(ended.code, findings.some(({ verdict }) => verdict === 'bad') ? 1 : 0)
-  })
-
-  test('reports a token file that others can read, an unreachable model and a wrong config', async () => {
+  test('reports a token file that others can read, and an unreachable model', async () => {
     await using desk = await Desk.start([say('done')])
     endedWith(await desk.run(), 0, 'finished')
     chmodSync(join(desk.stateDir, 'daemon.token'), 0o644)
@@ -179,9 +142,5 @@ describe('doctor --json', { ...LIMIT, concurrency: 2 }, () => {
     const trouble = (ended.json as Json[]).filter(({ verdict }) => verdict === 'bad' || verdict === 'warn')
     assert.match(JSON.stringify(trouble), /daemon\.token/)
     assert.match(JSON.stringify(trouble), /127\.0\.0\.77/)
-    desk.config('[modell]\n')
-    const wrong = await desk.command(['doctor', '--json'])
-    assert.match(wrong.lines.join('\n') + wrong.stderr, /config\.toml:1/)
-    assert.notEqual(wrong.code, 0)
   })
 })

@@ -146,6 +146,8 @@ test(
       assert.ok(
         json.every((line) => line['verdict'] === 'ok' || line['event'] === 'result' || line['fix'] !== undefined),
       )
+      const all = json.map(({ check }) => String(check).toLowerCase()).join(' ')
+      for (const part of ['node', 'sandbox', 'disk', 'port', 'model', 'daemon']) assert.ok(all.includes(part), all)
       const sandbox = json.find(({ check }) => check === 'sandbox')
       if ('PATH' in env) assert.match(String(sandbox?.['found']), /bubblewrap is not installed/)
     }
