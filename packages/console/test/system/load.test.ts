@@ -1,4 +1,4 @@
-/** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions (15, 37, 39, 48, and the budgets). */
+/** Size and speed: 10,000 events, 800 steps, a fast stream under a reader’s eye, many sessions. */
 import assert from 'node:assert/strict'
 import type { Locator, Page } from 'playwright-core'
 import { Journal } from '../kit/journal.ts'
