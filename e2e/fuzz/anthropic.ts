@@ -143,7 +143,7 @@ function unfolded({ content, stop_reason, usage, ...message }: Json): readonly F
 
 // ---- reading ----
 
-type Block = { readonly index: number; readonly type: string; json: string; signature: string }
+type Block = { readonly index: number; readonly type: string; text: string; json: string; signature: string }
 
 /** As Anthropic's client does: one block at a time, each starts and ends once, numbers have no holes. */
 function read(list: readonly Frame[]): Said {
@@ -170,13 +170,14 @@ function read(list: readonly Frame[]): Said {
         const block = objectIn(json, 'content_block')
         if (open !== undefined) problems.push(`block ${String(json['index'])} begins inside block ${open.index}`)
         if (json['index'] !== next) problems.push(`block ${String(json['index'])} instead of ${next}`)
-        open = { index: next++, type: textIn(block, 'type'), json: '', signature: textIn(block, 'signature') }
+        const type = textIn(block, 'type')
+        open = { index: next++, type, text: textIn(block, type), json: '', signature: textIn(block, 'signature') }
         if (open.type === 'redacted_thinking') pieces.opaque(0, textIn(block, 'data'))
         else if (open.type === 'tool_use') {
           const input = objectIn(block, 'input')
           if (Object.keys(input).length > 0) open.json = JSON.stringify(input)
           pieces.call(0, textIn(block, 'id'), textIn(block, 'name'), '')
-        } else pieces.text(0, open.type === 'thinking' ? 'thought' : 'text', textIn(block, open.type))
+        } else pieces.text(0, type === 'thinking' ? 'thought' : 'text', open.text)
         break
       }
       case 'content_block_delta': {
@@ -187,12 +188,17 @@ function read(list: readonly Frame[]): Said {
           problems.push(`${textIn(delta, 'type')} in a block of ${open.type}`)
         else if (open.type === 'tool_use') open.json += textIn(delta, 'partial_json')
         else if (delta['type'] === 'signature_delta') sign(open, textIn(delta, 'signature'), problems)
-        else pieces.text(0, open.type === 'thinking' ? 'thought' : 'text', textIn(delta, open.type))
+        else {
+          open.text += textIn(delta, open.type)
+          pieces.text(0, open.type === 'thinking' ? 'thought' : 'text', textIn(delta, open.type))
+        }
         break
       }
       case 'content_block_stop':
         if (open === undefined || json['index'] !== open.index)
           problems.push(`block ${String(json['index'])} ends, which is not open`)
+        if ((open?.type === 'text' || open?.type === 'thinking') && open.text === '' && open.signature === '')
+          problems.push(`empty block ${open.index}`) // Anthropic refuses a request that has one
         if (open?.type === 'tool_use') pieces.completeCall(0, open.json === '' ? '{}' : open.json)
         if (open !== undefined && open.signature !== '') pieces.sign(0, open.signature)
         open = undefined

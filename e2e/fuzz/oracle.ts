@@ -78,9 +78,13 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
     return { end: couldHeal ? 'unhealed' : 'broken' }
   }
   if (proven.length === 0) return wrong('invented end', 'no attempt was complete, but the client got a proper end')
+  const { hold, limit } = made.setting
+  const isHeld = limit === undefined && (hold === 'answer' || (hold === 'auto' && made.body['tools'] !== undefined))
   const truths = sent.map(({ truth }) => truth)
   const differences = proven.map((one) => {
-    const before = sent.slice(0, sent.indexOf(one)).map(({ sending }) => api.read(deliveredFrames(sending)))
+    // Of a held answer, the client got nothing before.
+    const earlier = isHeld ? [] : sent.slice(0, sent.indexOf(one))
+    const before = earlier.map(({ sending }) => api.read(deliveredFrames(sending)))
     return differenceOf(said, one.truth, { truths, before }, made.api)
   })
   const matches = proven.filter((_, at) => differences[at] === undefined)
@@ -88,8 +92,6 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
     const difference = differences.at(-1)
     return wrong(difference?.kind ?? 'mixed', difference?.detail ?? '')
   }
-  const { hold, limit } = made.setting
-  const isHeld = limit === undefined && (hold === 'answer' || (hold === 'auto' && made.body['tools'] !== undefined))
   // From a document, also that of a background response, the gateway makes frames itself.
   const isStreamed = matches.every(({ sending }) => sending.whole === undefined) && made.body['background'] !== true
   if (isStreamed && (sent.length === 1 || isHeld)) {
@@ -154,7 +156,8 @@ function isForeign(piece: SaidPiece, truth: Said, all: readonly Said[]): boolean
 /**
  * The same words may carry the signature of any attempt that said them; without one they carry none. What another attempt signs
  * behind words that the client has can come later in the same text, but not once the client has what follows that text. Then the
- * text keeps the signature that it has.
+ * text keeps the signature that it has, or has none. Gemini takes that in the next request: it demands the signatures of calls,
+ * and a call goes out whole, with its own.
  */
 function signatureDifference(
   got: Said,
@@ -170,12 +173,24 @@ function signatureDifference(
     if (!given.some((one) => one.value === value && isPlace(at, one.at)))
       return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
   for (const { at, value } of truth.signatures) {
-    const beyond = api === 'gemini' ? before.filter((said) => isBehind(said, at, truth)) : []
-    const isPassed = beyond.length > 0 && !beyond.some(({ signatures }) => signatures.some((one) => one.at === at))
-    if (!got.signatures.some((one) => isInStretch(one.at, at, truth, isPassed)))
+    const passed = api === 'gemini' ? signedBefore(at, truth, before) : undefined
+    if (passed?.length === 0) continue
+    const isAnywhere = passed !== undefined && !passed.includes(at)
+    if (!got.signatures.some((one) => isInStretch(one.at, at, truth, isAnywhere)))
       return { kind: 'signature lost', detail: `${value} at ${at}` }
   }
   return undefined
+}
+
+/**
+ * Where the text with this place was signed, up to the attempt that gave the client what follows it. Undefined if none did, and
+ * at a call.
+ */
+function signedBefore(at: string, truth: Said, before: readonly Said[]): readonly string[] | undefined {
+  const passing = before.findIndex((said) => isBeginning(said, truth) && isBehind(said, at, truth))
+  if (passing === -1 || isCallAt(truth, at)) return undefined
+  const signatures = before.slice(0, passing + 1).flatMap((said) => said.signatures)
+  return signatures.filter((one) => isInStretch(one.at, at, truth, true)).map((one) => one.at)
 }
 
 /** Another attempt may have cut the same words into other parts: at the place itself or later in the same text, or anywhere in it. */
@@ -195,14 +210,22 @@ function isBehind({ pieces }: Said, wanted: string, truth: Said): boolean {
   )
 }
 
-/** The text that has this place, by the places of its ends. */
-function stretchAt({ pieces }: Said, lane: number, place: number): { readonly from: number; readonly to: number } {
+function isCallAt(truth: Said, at: string): boolean {
+  const [lane = 0, size = 0] = at.split(':').map(Number)
+  return stretchAt(truth, lane, size).kind === 'call'
+}
+
+type Stretch = { readonly kind: SaidPiece['kind'] | undefined; readonly from: number; readonly to: number }
+
+/** The text or call that has this place, by the places of its ends. */
+function stretchAt({ pieces }: Said, lane: number, place: number): Stretch {
   let [from, to] = [0, 0]
   for (const piece of pieces.filter((one) => one.lane === lane)) {
+    const { kind } = piece
     ;[from, to] = [to, to + sizeOf(piece)]
-    if (to >= place) break
+    if (to >= place) return { kind, from, to }
   }
-  return { from, to }
+  return { kind: undefined, from, to }
 }
 
 const sizeOf = (piece: SaidPiece): number => ('text' in piece ? piece.text.length : piece.kind === 'call' ? 1 : 0)

@@ -96,19 +96,30 @@ const message = (...blocks: readonly (readonly Frame[])[]): readonly Frame[] => 
 const text = (start: string, ...deltas: readonly string[]): readonly Frame[] =>
   block(0, { type: 'text', text: start }, ...deltas.map((more) => ({ type: 'text_delta', text: more })))
 
-const thoughts = (thinking: string, signature: string): readonly Frame[] =>
+const thoughts = (thinking: string, signature: string, index = 0): readonly Frame[] =>
   block(
-    0,
+    index,
     { type: 'thinking', thinking: '', signature: '' },
     { type: 'thinking_delta', thinking },
     { type: 'signature_delta', signature },
   )
 
-const anthropic = (name: string, attempts: readonly Script[]): Regression => ({
+/** More than the limit of a held answer as events, and less as text. */
+const LONG = text('', ...Array.from({ length: 60 }, () => 'a'))
+const textAt = (index: number): readonly Frame[] =>
+  block(index, { type: 'text', text: '' }, { type: 'text_delta', text: 'b' })
+const NEAR = message(LONG, textAt(1))
+const FAR = message(LONG, thoughts('hm', 'one', 1), textAt(2))
+
+const anthropic = (
+  name: string,
+  attempts: readonly Script[],
+  setting: Case['setting'] = { hold: 'tools' },
+): Regression => ({
   name: `Anthropic: ${name}`,
   made: {
     api: 'anthropic-messages',
-    setting: { hold: 'tools' },
+    setting,
     path: '/v1/messages',
     body: { model: 'm', stream: true, max_tokens: 9, messages: [] },
     attempts,
@@ -306,6 +317,17 @@ export const REGRESSIONS: readonly Regression[] = [
     ),
     whole([parts([{ text: 'ab', thoughtSignature: 'two' }]), parts([{ text: 'cd', thought: true }], 'STOP')]),
   ]),
+  gemini('thoughts that the client has without a signature stay without one once text follows them', [
+    cut([parts([{ text: 'a', thought: true }]), parts([{ text: 'b' }]), parts([{ text: 'c' }], 'STOP')], 2),
+    whole([parts([{ text: 'a', thought: true, thoughtSignature: 'one' }]), parts([{ text: 'bc' }], 'STOP')]),
+  ]),
+  gemini('a call keeps its signature, also after text that has none', [
+    cut([parts([{ text: 'a', thought: true }]), parts([{ text: 'b' }]), parts([{ text: '' }], 'STOP')], 2),
+    whole([
+      parts([{ text: 'a', thought: true, thoughtSignature: 'one' }]),
+      parts([{ text: 'b' }, { ...functionCall('a'), thoughtSignature: 'two' }], 'STOP'),
+    ]),
+  ]),
   gemini('what another attempt ran before text that the client has is never put behind it', [
     cut([parts([{ text: 'a' }]), parts([{ text: 'b' }], 'STOP')], 1),
     whole([parts([{ executableCode: { language: 'PYTHON', code: 'x' } }]), parts([{ text: 'a' }], 'STOP')]),
@@ -324,6 +346,16 @@ export const REGRESSIONS: readonly Regression[] = [
     cut(message(text('', 'Hello ', 'wor', 'ld!')), 4),
     whole(message(text('Hello world', '!'))),
   ]),
+  anthropic(
+    'a block that the client has open and empty gets the text of another attempt',
+    [cut(FAR, FAR.length - 4), whole(FAR)],
+    { hold: 'answer', limit: 'hold 6000 bytes' },
+  ),
+  anthropic(
+    'a block that the client has open and empty is not the block before it, of the same kind',
+    [cut(NEAR, NEAR.length - 4), whole(NEAR)],
+    { hold: 'answer', limit: 'hold 6000 bytes' },
+  ),
   anthropic('thoughts that were cut before their signature get that of another attempt, which came as one document', [
     cut(message(thoughts('hm', 'one')), 3),
     {

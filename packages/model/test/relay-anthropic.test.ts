@@ -146,6 +146,30 @@ test('a block that was closed stays closed, and the next one follows', async () 
   )
 })
 
+test('a block that the client has open and empty gets the text of another attempt, and is never closed without any', async () => {
+  const letters = [...Array(20).keys()].map(() => blockText(0, 'a'))
+  const first = [head(), messageStart, textBlock(0), ...letters, blockStop(0)]
+  const limits = { hold: 'answer', holdBytesMax: 1_000, canCut: true } as const // or the empty block would wait
+  const healed = async (rest: readonly Play[]): Promise<readonly [string | undefined, boolean, readonly string[]]> => {
+    const got = await relayed(
+      [
+        [...first, textBlock(1), reset],
+        [...first, ...rest, ...END],
+      ],
+      limits,
+    )
+    const lines = order(got.frames)
+    return [got.text.replace(/^a*/, ''), got.isCut, lines.slice(lines.indexOf('stop 0') + 1)]
+  }
+  const whole = ['start 1', 'delta 1', 'stop 1', 'message_delta', 'message_stop']
+  assert.deepEqual(await healed([textBlock(1), blockText(1, 'B'), blockStop(1)]), ['B', false, whole])
+  const begun = blockStart(1, { type: 'text', text: 'B' })
+  assert.deepEqual(await healed([begun, blockStop(1)]), ['B', false, whole])
+  const thoughts = [thinkingBlock(1), blockThought(1, 'hm'), signature(1), blockStop(1)]
+  assert.deepEqual(await healed(thoughts), ['', true, ['start 1']])
+  assert.deepEqual(await healed([]), ['', true, ['start 1']])
+})
+
 test('thoughts that go on after their signature are another answer', async () => {
   const first = [head(), messageStart, thinkingBlock(0), blockThought(0, 'hm')]
   const retry = [

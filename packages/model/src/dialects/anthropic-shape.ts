@@ -13,6 +13,8 @@ export class AnthropicShape implements ClientShape {
   #last = -1
   #lastType: unknown
   #isOpen = false
+  /** It is for text or thoughts, and has none yet. */
+  #isEmpty = false
   #isSigned = false
   /** Types of the blocks of this attempt that were skipped, by the server's number. */
   #skipped = new Map<number, unknown>()
@@ -49,6 +51,10 @@ export class AnthropicShape implements ClientShape {
         return this.#delta(frame, json, fresh)
       case 'content_block_stop':
         return this.#stop(frame, json)
+      case 'message_delta': {
+        if (this.#isWaiting) throw this.#divergence()
+        return frame
+      }
       default:
         return frame
     }
@@ -67,16 +73,14 @@ export class AnthropicShape implements ClientShape {
   }
 
   #start(frame: SseFrame, event: JsonObject, fresh: Fresh): SseFrame | string {
-    const type = blockType(event)
-    if (fresh !== undefined && this.skip(event)) {
-      // The client has the beginning of this text, and the block that it is in.
-      const key = type === 'thinking' ? 'thinking' : 'text'
-      const { index } = event
-      return this.#delta(
-        frame,
-        { type: 'content_block_delta', index, delta: { type: `${key}_delta`, [key]: '' } },
-        fresh,
-      )
+    const block = objectOr(event['content_block'])
+    const { type } = block
+    const text = stringOr(block[type === 'thinking' ? 'thinking' : 'text'])
+    if (this.#isWaiting && type !== this.#lastType) throw this.#divergence()
+    // The client has the beginning of this text and the block that it is in, or only a block for it.
+    if ((fresh !== undefined || this.#isWaiting) && this.skip(event)) {
+      if (fresh === undefined) this.#numbers.set(indexOf(event), this.#last)
+      return text === '' ? '' : this.#delta(frame, startAsDelta(event, text), fresh)
     }
     if (type !== 'text' && type !== 'thinking' && type !== 'tool_use') this.canHeal = false
     const upstream = indexOf(event)
@@ -85,6 +89,7 @@ export class AnthropicShape implements ClientShape {
     this.#last = number
     this.#lastType = type
     this.#isOpen = true
+    this.#isEmpty = REPEATED_BLOCKS.has(type) && text === ''
     this.#isSigned = false
     return numbered(frame, event, number)
   }
@@ -93,14 +98,16 @@ export class AnthropicShape implements ClientShape {
     const delta = objectOr(event['delta'])
     const kind = delta['type']
     const isSignature = kind === 'signature_delta'
+    const text = stringOr(delta['text'] ?? delta['thinking'])
     if (!COMPARED_DELTAS.has(kind)) this.canHeal = false
     if (!this.#healing) {
+      this.#isEmpty &&= text === ''
       this.#isSigned ||= isSignature
       return frame
     }
     const upstream = indexOf(event)
     const number = this.#numbers.get(upstream) ?? this.#adopt(upstream)
-    const isNew = fresh === undefined ? stringOr(delta['text'] ?? delta['thinking']) !== '' : fresh.join('') !== ''
+    const isNew = (fresh === undefined ? text : fresh.join('')) !== ''
     if (number !== this.#last || !this.#isOpen) {
       if (!isNew && REPEATED_DELTAS.has(kind)) return ''
       // The client's block is closed and this one adds to it: another answer, whose thoughts no signature would fit.
@@ -109,6 +116,7 @@ export class AnthropicShape implements ClientShape {
     if (isNew && this.#isSigned && kind === 'thinking_delta') throw this.#divergence() // nor these
     if (isSignature && this.#isSigned) return '' // the same thoughts have one signature, whichever it is
     this.#isSigned ||= isSignature
+    this.#isEmpty &&= !isNew
     return eventFrame({ ...event, index: number, delta: fresh === undefined ? delta : freshDelta(delta, fresh) })
   }
 
@@ -120,6 +128,11 @@ export class AnthropicShape implements ClientShape {
     return numbered(frame, event, number)
   }
 
+  /** The client's block waits for the text of this attempt. Closed without one, it would make the client's next request invalid. */
+  get #isWaiting(): boolean {
+    return this.#healing && this.#isOpen && this.#isEmpty
+  }
+
   #divergence(): Fault {
     this.canHeal = false
     return new Fault('model_stream_interrupted', {
@@ -128,9 +141,9 @@ export class AnthropicShape implements ClientShape {
     })
   }
 
-  /** A block whose beginning the client holds is the client's last one, if it is of the same kind. */
+  /** A block whose beginning the client holds is the client's last one, if it is of the same kind and has some of it. */
   #adopt(upstream: number): number {
-    const isSame = this.#skipped.has(upstream) && this.#skipped.get(upstream) === this.#lastType
+    const isSame = !this.#isEmpty && this.#skipped.has(upstream) && this.#skipped.get(upstream) === this.#lastType
     const number = isSame ? this.#last : -1
     if (isSame) this.#numbers.set(upstream, number)
     return number
@@ -140,7 +153,11 @@ export class AnthropicShape implements ClientShape {
 // ---- details ----
 
 const indexOf = (event: JsonObject): number => Number(event['index'])
-const blockType = (event: JsonObject): unknown => objectOr(event['content_block'])['type']
+
+function startAsDelta({ index, content_block }: JsonObject, text: string): JsonObject {
+  const key = objectOr(content_block)['type'] === 'thinking' ? 'thinking' : 'text'
+  return { type: 'content_block_delta', index, delta: { type: `${key}_delta`, [key]: text } }
+}
 
 const numbered = (frame: SseFrame, event: JsonObject, number: number): SseFrame | string =>
   number === event['index'] ? frame : eventFrame({ ...event, index: number })
