@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { present } from './client.ts'
 import { Rig } from './rig.ts'
-import { ask, bash, byProgress, say } from '../answers.ts'
-import { isHistory } from './shapes.ts'
+import { ask, bash, byProgress, refuse, say } from '../answers.ts'
+import { isHistory, isTurn } from './shapes.ts'
 import { eventually, LIMIT } from '../../test/kit/wait.ts'
 import { wholeLines } from '../../test/kit/whole-lines.ts'
 
@@ -36,6 +36,54 @@ describe('kill -9', { ...LIMIT, concurrency: 2 }, () => {
 })
 
 describe('across a restart', { ...LIMIT, concurrency: 2 }, () => {
+  test('keys, the queue, parked turns, cursors and old turns outlive a kill', async () => {
+    await using rig = await Rig.start()
+    const parking = refuse(
+      429,
+      { message: 'slow down', type: 'requests', code: 'rate_limit_exceeded' },
+      { 'retry-after': '3600' },
+    )
+    const { id, record } = await rig.session(
+      [say('old'), parking, say('woken'), say('queued one'), say('queued two')],
+      { title: 'kept' },
+    )
+    const old = await rig.prompt(id, 'old', {}, { 'idempotency-key': 'k-old' })
+    const before = await rig.events(id)
+    await before.ended(old.json.turnId)
+    const { turnId } = (await rig.prompt(id, 'park')).json
+    const parked = await before.type('parked')
+    const one = await rig.prompt(id, 'one', { queue: true }, { 'idempotency-key': 'k-one' })
+    const two = await rig.prompt(id, 'two', { queue: true })
+    await before.until((event) => event.turnId === two.json.turnId)
+    await rig.kill9()
+    await rig.up()
+    assert.deepEqual((await rig.prompt(id, 'old', {}, { 'idempotency-key': 'k-old' })).json, old.json)
+    assert.deepEqual((await rig.prompt(id, 'one', { queue: true }, { 'idempotency-key': 'k-one' })).json, one.json)
+    assert.equal(
+      (await rig.prompt(id, 'other', {}, { 'idempotency-key': 'k-old' })).json.category,
+      'idempotency_conflict',
+    )
+    const session = (await rig.call('GET', `/v1/sessions/${id}`)).json
+    assert.equal(session.title, 'kept')
+    assert.equal(session.createdAt, record.createdAt)
+    assert.equal(session.state, 'parked')
+    const waiting = (await rig.call('GET', `/v1/turns/${turnId}`)).json
+    isTurn(waiting, 'parked')
+    assert.equal(waiting.parked.resumeAt, parked['resumeAt'])
+    isTurn((await rig.call('GET', `/v1/turns/${old.json.turnId}`)).json, 'finished')
+    isTurn((await rig.call('GET', `/v1/turns/${two.json.turnId}`)).json, 'queued')
+    const stream = await rig.events(id, '', { 'last-event-id': before.cursor() })
+    assert.equal((await rig.call('POST', `/v1/turns/${turnId}/resume`)).status, 202)
+    await stream.ended(two.json.turnId)
+    assert.ok(!stream.frames.some(({ event }) => event === 'reset'))
+    const all = [...before.events, ...stream.events]
+    isHistory(all)
+    assert.deepEqual(
+      all.filter(({ type }) => type === 'turn-end').map((event) => event['text']),
+      ['old', 'woken', 'queued one', 'queued two'],
+    )
+  })
+
   test('a cancel survives: a turn cancelled right before the crash ends cancelled', async () => {
     await using rig = await Rig.start()
     const { id } = await rig.session([ask([bash("trap '' TERM; echo on; sleep 7005.25; sleep 7005.25")]), say('never')])
