@@ -84,7 +84,11 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   const differences = proven.map((one) => {
     // Of a held answer, the client got nothing before.
     const earlier = isHeld ? [] : sent.slice(0, sent.indexOf(one))
-    const before = earlier.map(({ sending }) => api.read(deliveredFrames(sending)))
+    const before = earlier.map(({ sending }) => ({
+      said: api.read(deliveredFrames(sending)),
+      // A reset may overtake what was sent, and what is compressed cannot be read up to the last byte.
+      isCertain: sending.cut?.how !== 'reset' && sending.style.encoding === '',
+    }))
     return differenceOf(said, one.truth, { truths, before }, made.api)
   })
   const matches = proven.filter((_, at) => differences[at] === undefined)
@@ -120,7 +124,10 @@ function endsInUnwrittenCall({ pieces, finish }: Said): boolean {
 const AT_LIMIT: ReadonlySet<unknown> = new Set(['length', 'max_tokens', 'incomplete', 'MAX_TOKENS'])
 
 /** What every attempt means, and what those before the one in question delivered. */
-type Attempts = { readonly truths: readonly Said[]; readonly before: readonly Said[] }
+type Attempts = { readonly truths: readonly Said[]; readonly before: readonly Delivered[] }
+
+/** `isCertain`: all of it arrived. */
+type Delivered = { readonly said: Said; readonly isCertain: boolean }
 
 function differenceOf(got: Said, truth: Said, attempts: Attempts, api: RelayApiName): Wrong | undefined {
   const mine = got.pieces.filter((piece) => !isForeign(piece, truth, attempts.truths))
@@ -173,9 +180,9 @@ function signatureDifference(
     if (!given.some((one) => one.value === value && isPlace(at, one.at)))
       return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
   for (const { at, value } of truth.signatures) {
-    const passed = api === 'gemini' ? signedBefore(at, truth, before) : undefined
-    if (passed?.length === 0) continue
-    const isAnywhere = passed !== undefined && !passed.includes(at)
+    const passed = api === 'gemini' ? passings(at, truth, before) : []
+    if (passed.some((places) => places.length === 0)) continue
+    const isAnywhere = passed.some((places) => !places.includes(at))
     if (!got.signatures.some((one) => isInStretch(one.at, at, truth, isAnywhere)))
       return { kind: 'signature lost', detail: `${value} at ${at}` }
   }
@@ -183,14 +190,21 @@ function signatureDifference(
 }
 
 /**
- * Where the text with this place was signed, up to the attempt that gave the client what follows it. Undefined if none did, and
- * at a call.
+ * For each attempt that may have been the first to give the client what follows the text with this place: where that text had
+ * been signed by then. None at a call.
  */
-function signedBefore(at: string, truth: Said, before: readonly Said[]): readonly string[] | undefined {
-  const passing = before.findIndex((said) => isBeginning(said, truth) && isBehind(said, at, truth))
-  if (passing === -1 || isCallAt(truth, at)) return undefined
-  const signatures = before.slice(0, passing + 1).flatMap((said) => said.signatures)
-  return signatures.filter((one) => isInStretch(one.at, at, truth, true)).map((one) => one.at)
+function passings(at: string, truth: Said, before: readonly Delivered[]): readonly (readonly string[])[] {
+  const found: string[][] = []
+  const signed: string[] = []
+  if (isCallAt(truth, at)) return found
+  for (const { said, isCertain } of before) {
+    const places = said.signatures.map((one) => one.at).filter((place) => isInStretch(place, at, truth, true))
+    const isPassing = isBeginning(said, truth) && isBehind(said, at, truth)
+    if (isPassing) found.push([...signed, ...places])
+    if (isPassing && isCertain) break
+    if (isCertain) signed.push(...places)
+  }
+  return found
 }
 
 /** Another attempt may have cut the same words into other parts: at the place itself or later in the same text, or anywhere in it. */

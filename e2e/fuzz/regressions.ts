@@ -321,6 +321,15 @@ export const REGRESSIONS: readonly Regression[] = [
     cut([parts([{ text: 'a', thought: true }]), parts([{ text: 'b' }]), parts([{ text: 'c' }], 'STOP')], 2),
     whole([parts([{ text: 'a', thought: true, thoughtSignature: 'one' }]), parts([{ text: 'bc' }], 'STOP')]),
   ]),
+  gemini('thoughts that were signed in an attempt that never arrived may stay unsigned', [
+    {
+      ...whole([parts([{ text: 'a', thought: true, thoughtSignature: 'one' }]), parts([{ text: 'bc' }], 'STOP')]),
+      style: { ...PLAIN, encoding: 'gzip' },
+      cut: { how: 'reset', at: 0 },
+    },
+    cut([parts([{ text: 'a', thought: true }]), parts([{ text: 'b' }]), parts([{ text: 'c' }], 'STOP')], 2),
+    whole([parts([{ text: 'a', thought: true, thoughtSignature: 'one' }]), parts([{ text: 'bc' }], 'STOP')]),
+  ]),
   gemini('a call keeps its signature, also after text that has none', [
     cut([parts([{ text: 'a', thought: true }]), parts([{ text: 'b' }]), parts([{ text: '' }], 'STOP')], 2),
     whole([
