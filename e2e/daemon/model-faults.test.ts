@@ -1,6 +1,6 @@
 /** What the daemon does when the model fails, and what cancelling does in every phase. */
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { shared } from '../shared.ts'
@@ -203,7 +203,10 @@ describe('secrets', LIMIT, () => {
     const files = readdirSync(rig.stateDir, { recursive: true, encoding: 'utf8' }).map((name) =>
       join(rig.stateDir, name),
     )
-    for (const file of files) if (statSync(file).isFile()) assert.ok(!readFileSync(file).includes(API_KEY), file)
+    for (const file of files)
+      if (lstatSync(file, { throwIfNoEntry: false })?.isFile() === true)
+        // the runner still makes its copy of /etc
+        assert.ok(!readFileSync(file).includes(API_KEY), file)
     for (const file of files) if (file.endsWith('.token')) assert.equal(statSync(file).mode & 0o777, 0o600, file)
     const log = await rig.stop()
     assert.ok(log.includes('"msg"'), 'there is a log')
