@@ -161,6 +161,29 @@ const DELTA = 'response.output_text.delta'
 const numbered = (events: readonly Json[]): readonly Frame[] =>
   events.map((event, sequence_number) => named({ ...event, sequence_number }))
 
+/** Thoughts that grow while a search ends: what came until then goes out. */
+function thinking(): readonly Frame[] {
+  const begun = { id: 'resp_1', object: 'response', status: 'in_progress', output: [] }
+  const item = {
+    id: 'rs_1',
+    type: 'reasoning',
+    summary: [{ type: 'summary_text', text: 'ab' }],
+    encrypted_content: 's',
+  }
+  const search = { id: 'ws_1', type: 'web_search_call', status: 'completed', action: { type: 'search', query: 'x' } }
+  const delta = { type: 'response.reasoning_summary_text.delta', item_id: 'rs_1', output_index: 0, summary_index: 0 }
+  return numbered([
+    { type: 'response.created', response: begun },
+    { type: 'response.output_item.added', output_index: 0, item: { id: 'rs_1', type: 'reasoning', summary: [] } },
+    { ...delta, delta: 'a' },
+    { type: 'response.output_item.added', output_index: 1, item: { ...search, status: 'in_progress' } },
+    { type: 'response.output_item.done', output_index: 1, item: search },
+    { ...delta, delta: 'b' },
+    { type: 'response.output_item.done', output_index: 0, item },
+    { type: 'response.completed', response: { ...begun, status: 'completed', output: [item, search] } },
+  ])
+}
+
 /** With a sign of life before each event but the first. */
 const lively = (frames: readonly Frame[]): readonly Frame[] =>
   numbered(
@@ -400,5 +423,9 @@ export const REGRESSIONS: readonly Regression[] = [
   responses('one part that comes again as two is there once in the final object', [
     cut(response('1', ['Delete nothing. Keep all files.']), 4),
     whole(response('2', ['Delete nothing. ', 'Keep all files.'])),
+  ]),
+  responses('thoughts that were cut and come again under their id are whole, with what signs them', [
+    cut(thinking(), 5),
+    whole(thinking()),
   ]),
 ]

@@ -151,6 +151,30 @@ test('thoughts too long to be held back are closed before another attempt’s fo
   }
 })
 
+test('thoughts that went out in part continue if they come again under their id, and end there if other words do', async () => {
+  const thoughts = Array.from({ length: 20 }, (_, index) => `thought ${index} `)
+  const items = (texts: readonly string[]): string[] => responseFrames([reasoningItem(texts), messageItem(['Hello'])])
+  const script = (again: readonly string[]) => [cut(...items(thoughts).slice(0, 15)), stream(...items(again))]
+  for (const hold of HOLDS)
+    for (const again of [thoughts, ['well ']]) {
+      const got = await relayed(script(again), { api: 'openai-responses', hold, holdBytesMax: 1_000 })
+      const isSame = again === thoughts
+      const events = got.frames.map(({ json }) => json)
+      const done = events.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item)
+      const streamed = events.filter(({ type }) => type === 'response.reasoning_summary_text.delta')
+      const text = streamed.map((event) => event.delta).join('')
+      assert.equal(text === thoughts.join(''), isSame)
+      assert.deepEqual(
+        done.map(({ id, summary, encrypted_content: secret }) => [id, summary?.[0].text, secret]),
+        [
+          ['rs_1', text, isSame ? 'secret of rs_1' : undefined],
+          ['msg_1', undefined, undefined],
+        ],
+      )
+      assert.deepEqual(events.at(-1)?.response.output, done)
+    }
+})
+
 test('text that another attempt adds to a closed message is an error, also after a call that was held back', async () => {
   const first = responseFrames([messageItem(['Hello'])])
   const again = responseFrames([messageItem(['Hello'], 'msg_2'), callItem('bash', '{"command":"ls"}')])

@@ -5,7 +5,8 @@
  * I1  `sequence_number` is dense over everything that goes out, pings and the final error included.
  * I2  A message that the client holds in part continues under its own id and in its own parts, however another attempt divides
  *     the text. What says that it is done holds what was sent, not what that attempt says.
- * I3  An item that another attempt completed is one more item: its content belongs to that attempt, so does its id.
+ * I3  An item that another attempt completed is one more item: its content belongs to that attempt, so does its id. Under
+ *     the id of an item that the client holds open, it continues that item.
  * I4  An item that began in this attempt passes as it comes, however odd. So nothing throws before the client holds a part.
  */
 import type { FaultReport } from '@breakfall/faults'
@@ -30,7 +31,6 @@ export class ResponsesShape implements ClientShape {
   #isHealed = false
   /** An id was missing, so the server's final object does not have it either. */
   #isFilledIn = false
-  #mustCloseOpen = false
   readonly #items: ClientItem[] = []
   /** Items as they were completed, for the final object, by their index. */
   readonly #done: JsonObject[] = []
@@ -46,7 +46,6 @@ export class ResponsesShape implements ClientShape {
     this.#replay = new FlatText()
     for (const type of this.#told) this.#toldBefore.add(type)
     this.#isHealed ||= healing
-    this.#mustCloseOpen = healing
   }
 
   skip(json: JsonObject | undefined): boolean {
@@ -67,11 +66,7 @@ export class ResponsesShape implements ClientShape {
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
     if (json === undefined) return ''
-    if (LIFECYCLE.has(json['type'])) return this.#lifecycle(frame, json)
-    const before = this.#closeOpen()
-    const out = this.#event(frame, json, fresh)
-    if (before === '') return out
-    return before + (typeof out === 'string' ? out : plainFrame(out))
+    return LIFECYCLE.has(json['type']) ? this.#lifecycle(frame, json) : this.#event(frame, json, fresh)
   }
 
   ending(): string {
@@ -114,9 +109,10 @@ export class ResponsesShape implements ClientShape {
       this.#upstream.push(upstreamItem(json, known)) // the same answer, read again
       return ''
     }
+    const before = this.#closeOpen()
     const made = this.#newItem(item)
     this.#upstream.push({ ...upstreamItem(json, made), isNew: true })
-    return this.#out(frame, json, { output_index: made.index, item: withId(item, made.id) })
+    return after(before, this.#out(frame, json, { output_index: made.index, item: withId(item, made.id) }))
   }
 
   /** The client's item with this id, unless this attempt began it: a server may use an id twice. */
@@ -151,14 +147,16 @@ export class ResponsesShape implements ClientShape {
     const item = objectOr(json['item'])
     const from = this.#find(json, stringOr(item['id']), stringOr(item['call_id']))
     if (from === undefined && fresh !== undefined) return this.#wholeMessage(json, item, fresh)
+    const before = from === undefined ? this.#closeOpen() : ''
     const mine = from === undefined ? this.#newItem(item) : this.#clientItem(from)
     if (mine === undefined || !mine.isOpen) return ''
     if (from === undefined && item['type'] === 'message')
       for (const [index, part] of objectsIn(item['content']).entries()) this.#sent(mine, index, textOf(part).length)
-    if (from?.isNew === false && item['type'] === 'message') return this.#closeMessage(mine, item)
+    if (from?.isNew === false)
+      return item['type'] === 'message' ? this.#closeMessage(mine, item) : this.#closeAgain(mine, item)
     mine.isOpen = false
     this.#done[mine.index] = withId(item, mine.id)
-    return this.#out(frame, json, { output_index: mine.index, item: this.#done[mine.index] })
+    return after(before, this.#out(frame, json, { output_index: mine.index, item: this.#done[mine.index] }))
   }
 
   /** A message that no event announced, and whose beginning the client has. */
@@ -188,10 +186,7 @@ export class ResponsesShape implements ClientShape {
     // Their places are in a text that is divided otherwise.
     if (given.some((part) => objectsIn(part['annotations']).length > 0 && !content.includes(part)))
       throw this.#divergence()
-    mine.isOpen = false
-    const complete = { ...mine.item, ...item, id: mine.id, content }
-    this.#done[mine.index] = complete
-    return closed + this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
+    return closed + this.#closeWith(mine, { ...mine.item, ...item, id: mine.id, content })
   }
 
   /** The part that the client holds open will not grow any more. */
@@ -330,7 +325,7 @@ export class ResponsesShape implements ClientShape {
     }
     // A message whose end no event of this attempt names.
     const rest = this.#isHealed ? this.#items.filter(({ isOpen, item }) => isOpen && item['type'] === 'message') : []
-    const closed = rest.map((mine) => this.#closeMessage(mine, { status: 'completed' })).join('')
+    const closed = this.#closeOpen() + rest.map((mine) => this.#closeMessage(mine, { status: 'completed' })).join('')
     const isOurs = this.#isHealed || this.#isFilledIn || output.length === 0
     const known = this.#asFirst(response)
     const type = json['type'] === 'response.done' ? 'response.completed' : json['type']
@@ -340,19 +335,43 @@ export class ResponsesShape implements ClientShape {
 
   // ---- details ----
 
-  /** What the client holds open of an earlier attempt's thoughts will not grow any more. */
+  /** What the client holds open of an earlier attempt's thoughts will not grow any more, unless this attempt announced them again. */
   #closeOpen(): string {
-    if (!this.#mustCloseOpen) return ''
-    this.#mustCloseOpen = false
-    const open = this.#items.filter(({ isOpen, item }) => isOpen && itemKind(item) === 'whole')
-    return open
-      .map((mine) => {
-        mine.isOpen = false
-        const complete = closed(mine)
-        this.#done[mine.index] = complete
-        return this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
-      })
-      .join('')
+    const isAnnounced = (mine: ClientItem): boolean => this.#upstream.some(({ client }) => client === mine)
+    const open = this.#items.filter((mine) => mine.isOpen && itemKind(mine.item) === 'whole' && !isAnnounced(mine))
+    return open.map((mine) => this.#closeWith(mine, closed(mine))).join('')
+  }
+
+  /** I3: an item that came again under its id. If the client has other thoughts of it, those end there. */
+  #closeAgain(mine: ClientItem, item: JsonObject): string {
+    const [summary, content] = [objectsIn(item['summary']), objectsIn(item['content'])]
+    if (!beginsWith(summary, mine.summaries) || !beginsWith(content, mine.texts))
+      return this.#closeWith(mine, closed(mine))
+    const at = { item_id: mine.id, output_index: mine.index }
+    const rest = [
+      ...summary.flatMap((part, summary_index) => {
+        const sent = mine.summaries[summary_index]
+        const where = { ...at, summary_index }
+        const added = { type: 'response.reasoning_summary_part.added', ...where, part: { ...part, text: '' } }
+        const delta = textOf(part).slice(sent?.length)
+        return [
+          ...(sent === undefined ? [added] : []),
+          { type: 'response.reasoning_summary_text.delta', ...where, delta },
+        ]
+      }),
+      ...content.map((part, content_index) => {
+        const delta = textOf(part).slice(mine.texts[content_index]?.length)
+        return { type: 'response.reasoning_text.delta', ...at, content_index, delta }
+      }),
+    ]
+    const missing = rest.filter((event) => !('delta' in event) || event.delta !== '')
+    return missing.map((event) => this.#write(event)).join('') + this.#closeWith(mine, withId(item, mine.id))
+  }
+
+  #closeWith(mine: ClientItem, complete: JsonObject): string {
+    mine.isOpen = false
+    this.#done[mine.index] = complete
+    return this.#write({ type: 'response.output_item.done', output_index: mine.index, item: complete })
   }
 
   #sent(item: ClientItem, part: number, chars: number): void {
@@ -425,6 +444,9 @@ export class ResponsesShape implements ClientShape {
     })
   }
 }
+
+const after = (before: string, out: SseFrame | string): SseFrame | string =>
+  before === '' ? out : before + (typeof out === 'string' ? out : plainFrame(out))
 
 const ANNOTATION = 'response.output_text.annotation.added'
 /** What another attempt says again about a text that the client has. */
@@ -505,6 +527,9 @@ function note(mine: ClientItem, json: JsonObject): void {
   const [list, index] = summary_index === undefined ? [mine.texts, content_index ?? 0] : [mine.summaries, summary_index]
   ;(list[index] ??= new FlatText()).add(stringOr(json['delta']))
 }
+
+const beginsWith = (parts: readonly JsonObject[], sent: readonly FlatText[]): boolean =>
+  sent.every((text, index) => textOf(parts[index] ?? {}).startsWith(text.toString()))
 
 /** A reasoning item with what the client was given of it. */
 const closed = ({ item, id, texts, summaries }: ClientItem): JsonObject => ({
