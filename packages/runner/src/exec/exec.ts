@@ -52,7 +52,8 @@ export class Exec {
       onBytes: () => this.#begin(),
       onChange: () => this.#waiters.notify(),
       onFull: (diagnostic) => {
-        if (diagnostic !== undefined) this.#diagnostics.push(diagnostic)
+        const isKnown = this.#diagnostics.some(({ id }) => id === diagnostic?.id) // both streams may be full
+        if (diagnostic !== undefined && !isKnown) this.#diagnostics.push(diagnostic)
         if (this.background === undefined) void this.stop('output_limit') // a server goes on without its log
       },
       onUnavailable: (diagnostic) => {
