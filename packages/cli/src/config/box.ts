@@ -2,8 +2,7 @@
 import { resolve } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { type CheckpointMode, type Network, NETWORK_PRESETS } from '@breakfall/wire'
-import { homeFolder } from '@breakfall/supervisor/platform'
-import type { Env } from './env.ts'
+import { type Environment, homeFolder } from '@breakfall/supervisor/platform'
 import type { Config } from './schema.ts'
 
 export type BoxMountSetting = { readonly path: string; readonly mode: 'ro' | 'rw' }
@@ -20,7 +19,7 @@ export type BoxSetting = {
   readonly checkpoints: CheckpointMode
 }
 
-export function resolveBox({ box = {} }: Config, env: Env): BoxSetting {
+export function resolveBox({ box = {} }: Config, env: Environment): BoxSetting {
   const { passEnv = [], mounts = [], network, home, checkpoints = 'auto' } = box
   const passed = passEnv.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]] as const]))
   return {
@@ -48,7 +47,7 @@ export function networkOf(given: string | readonly string[]): Network {
 }
 
 /** `DIR`, `DIR:ro` or `DIR:rw`; `~` is the home folder. Pure. */
-export function mountOf(text: string, env: Env): BoxMountSetting {
+export function mountOf(text: string, env: Environment): BoxMountSetting {
   const [, named = text, mode] = /^(.*):(ro|rw)$/s.exec(text) ?? []
   if (named === '') throw new Fault('invalid_request', { error: `A mount is DIR or DIR:rw, got "${text}"` })
   const path = /^~(?:\/|$)/.test(named) ? `${homeFolder(env) ?? ''}${named.slice(1)}` : named

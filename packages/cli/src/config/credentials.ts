@@ -7,10 +7,9 @@ import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { body, providerName, text } from '@breakfall/wire/internal'
-import { replaceFile } from '@breakfall/supervisor/platform'
+import { type Environment, replaceFile } from '@breakfall/supervisor/platform'
 import { parse, stringify } from 'smol-toml'
 import { z } from 'zod'
-import type { Env } from './env.ts'
 import { credentialsFile } from './paths.ts'
 import { readBounded } from './read-bounded.ts'
 import { cmd } from '../process/command-name.ts'
@@ -18,7 +17,7 @@ import { cmd } from '../process/command-name.ts'
 /** Keys by provider. */
 export type Credentials = Readonly<Record<string, string>>
 
-export function readCredentials(env: Env): Credentials {
+export function readCredentials(env: Environment): Credentials {
   const file = credentialsFile(env)
   const content = readBounded(file)
   if (content === undefined) return {}
@@ -37,12 +36,12 @@ export function readCredentials(env: Env): Credentials {
 }
 
 /** Returns the file. */
-export function storeKey(env: Env, name: string, apiKey: string): string {
+export function storeKey(env: Environment, name: string, apiKey: string): string {
   return writeCredentials(env, { ...readCredentials(env), [name]: apiKey })
 }
 
 /** False if there was no key of that name. */
-export function removeKey(env: Env, name: string): boolean {
+export function removeKey(env: Environment, name: string): boolean {
   const stored = readCredentials(env)
   const { [name]: _, ...rest } = stored
   const isStored = Object.hasOwn(stored, name)
@@ -51,7 +50,7 @@ export function removeKey(env: Env, name: string): boolean {
 }
 
 /** Undefined if only its owner can read it, or if there is none. */
-export function looseMode(env: Env): string | undefined {
+export function looseMode(env: Environment): string | undefined {
   const mode = statSync(credentialsFile(env), { throwIfNoEntry: false })?.mode ?? 0
   return (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`
 }
@@ -61,7 +60,7 @@ export function looseMode(env: Env): string | undefined {
 const credentialsSchema = z.record(providerName(), body({ apiKey: text(8_192, 'a key') }))
 
 /** I1 */
-function writeCredentials(env: Env, keys: Credentials): string {
+function writeCredentials(env: Environment, keys: Credentials): string {
   const file = credentialsFile(env)
   const tables = Object.fromEntries(Object.entries(keys).map(([name, apiKey]) => [name, { apiKey }]))
   const content = `# Keys that "breakfall login" stored. Keep this file to yourself.\n${stringify(tables)}`

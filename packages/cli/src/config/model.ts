@@ -8,7 +8,7 @@
 import type { ApiName, ProfileName } from '@breakfall/model/names'
 import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import { type LocalServer, localServers } from '../model/local-servers.ts'
-import type { Env } from './env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { LoadedConfig } from './load.ts'
 import { apiOf, type ConfiguredProvider, type Key, keyOf, type ServeSetting, variableKey } from './providers.ts'
 import type { Config } from './schema.ts'
@@ -59,7 +59,7 @@ export const DEFAULT_PROVIDER = 'default'
 export function resolveModel(
   { config, origins }: LoadedConfig,
   providers: readonly ConfiguredProvider[],
-  env: Env,
+  env: Environment,
 ): ModelSetting {
   const model = config.model ?? {}
   const origin = origins.get('model.baseUrl') ?? 'configured'
@@ -82,7 +82,7 @@ export type FallbackModel = ModelFacts & {
 export function fallbackModels(
   { model }: Config,
   providers: readonly ConfiguredProvider[],
-  env: Env,
+  env: Environment,
 ): readonly FallbackModel[] {
   return (model?.fallback ?? []).map(({ apiKeyEnv, ...given }) => {
     const key = apiKeyEnv === undefined ? {} : { apiKey: env[apiKeyEnv] }
@@ -137,7 +137,7 @@ function ofProvider(provider: ConfiguredProvider, name: string | undefined): Ser
 }
 
 /** The address comes from a flag or a variable. */
-function withAddress(model: ModelTable, baseUrl: string, origin: string, env: Env): RemoteModel {
+function withAddress(model: ModelTable, baseUrl: string, origin: string, env: Environment): RemoteModel {
   const { name, profile } = model
   return {
     kind: 'remote',
@@ -154,7 +154,7 @@ function withAddress(model: ModelTable, baseUrl: string, origin: string, env: En
 }
 
 /** The variables that OpenAI's and Anthropic's own clients read. */
-function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefined {
+function fromUsualVariables(model: ModelTable, env: Environment): RemoteModel | undefined {
   const { name, profile } = model
   const value = (variable: string): string | undefined => env[variable] || undefined // empty counts as unset
   const common = {
@@ -194,7 +194,7 @@ function fromUsualVariables(model: ModelTable, env: Env): RemoteModel | undefine
   }
 }
 
-const unset = ({ name, profile }: ModelTable, env: Env): UnsetModel => ({
+const unset = ({ name, profile }: ModelTable, env: Environment): UnsetModel => ({
   kind: 'unset',
   name,
   profile,

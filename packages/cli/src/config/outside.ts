@@ -2,8 +2,7 @@
 import { resolve } from 'node:path'
 import type { CustomToolConfig } from '@breakfall/daemon'
 import type { McpServerConfig } from '@breakfall/mcp'
-import { homeFolder } from '@breakfall/supervisor/platform'
-import type { Env } from './env.ts'
+import { type Environment, homeFolder } from '@breakfall/supervisor/platform'
 import type { Config } from './schema.ts'
 
 export type OutsideSetting = {
@@ -16,7 +15,7 @@ export type OutsideSetting = {
 /** `loginAt`: when the user logged in at a server, if that is stored. */
 export function resolveOutside(
   { mcp = {}, tools = {} }: Config,
-  env: Env,
+  env: Environment,
   loginAt: (name: string, url: string) => string | undefined,
 ): OutsideSetting {
   const servers = Object.entries(mcp)
@@ -37,7 +36,7 @@ export function resolveOutside(
 
 type ServerTable = NonNullable<Config['mcp']>[string]
 
-function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerTable, env: Env): McpServerConfig {
+function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerTable, env: Environment): McpServerConfig {
   const [program, ...first] = typeof command === 'string' ? [command] : (command ?? [])
   const headers = Object.entries(headersEnv).flatMap(([name, variable]) => {
     const value = env[variable] ?? ''
@@ -51,5 +50,5 @@ function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerT
   }
 }
 
-const inHome = (path: string, env: Env): string =>
+const inHome = (path: string, env: Environment): string =>
   /^~(?:\/|$)/.test(path) ? `${homeFolder(env) ?? ''}${path.slice(1)}` : path

@@ -8,7 +8,7 @@ import { Fault } from '@breakfall/faults'
 import type { ApiName, ProfileName } from '@breakfall/model/names'
 import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import type { Credentials } from './credentials.ts'
-import type { Env } from './env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { LoadedConfig } from './load.ts'
 import type { Config } from './schema.ts'
 import { cmd } from '../process/command-name.ts'
@@ -37,7 +37,7 @@ export type ConfiguredProvider = Key &
 /** `[providers.NAME]`, and `[model]` as `default`. A table without an address and a command defines nothing. */
 export function configuredProviders(
   { config, origins }: LoadedConfig,
-  env: Env,
+  env: Environment,
   credentials: Credentials,
 ): readonly ConfiguredProvider[] {
   const fromFile = (key: string): boolean => !/^(?:flag|environment) /.test(origins.get(key) ?? '')
@@ -59,7 +59,7 @@ export function configuredProviders(
 
 type KeyTable = Pick<ProviderTable, 'apiKeyEnv' | 'api'> & { readonly baseUrl: string | undefined }
 
-export function keyOf(name: string, table: KeyTable, env: Env, credentials: Credentials): Key {
+export function keyOf(name: string, table: KeyTable, env: Environment, credentials: Credentials): Key {
   const { apiKeyEnv } = table
   if (apiKeyEnv !== undefined && (env[apiKeyEnv] ?? '') !== '') return variableKey(apiKeyEnv, env)
   const stored = entryOf(credentials, name)
@@ -68,7 +68,7 @@ export function keyOf(name: string, table: KeyTable, env: Env, credentials: Cred
   return variableKey(apiKeyEnv ?? usual, env)
 }
 
-export function variableKey(variable: string | undefined, env: Env): Key {
+export function variableKey(variable: string | undefined, env: Environment): Key {
   const apiKey = variable === undefined ? undefined : env[variable] || undefined // empty counts as unset
   return { apiKey, apiKeyVariable: variable, isKeyStored: false }
 }

@@ -8,7 +8,7 @@ import { Fault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
 import type { PolicyInput, SameFolder } from '@breakfall/wire'
 import type { Credentials } from './credentials.ts'
-import type { Env } from './env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { LoadedConfig } from './load.ts'
 import { type BoxSetting, resolveBox } from './box.ts'
 import { type FallbackModel, fallbackModels, type ModelSetting, resolveModel } from './model.ts'
@@ -72,10 +72,10 @@ export type ResolvedConfig = {
   /** What was set, and where: for `config show`. */
   readonly loaded: LoadedConfig
   /** What child processes inherit. */
-  readonly childEnv: Env
+  readonly childEnv: Environment
 }
 
-export function resolveConfig(loaded: LoadedConfig, env: Env, credentials: Credentials = {}): ResolvedConfig {
+export function resolveConfig(loaded: LoadedConfig, env: Environment, credentials: Credentials = {}): ResolvedConfig {
   const { config } = loaded
   const providers = configuredProviders(loaded, env, credentials)
   const stateDir = config.daemon?.stateDir ?? defaultStateDir(env)
@@ -121,7 +121,7 @@ function resolveStore({ daemon = {} }: Config): StoreSetting | undefined {
   return url === undefined ? undefined : { url, hintsUrl, name, leaseMs, drainMs }
 }
 
-function resolveDaemon(env: Env): DaemonSetting {
+function resolveDaemon(env: Environment): DaemonSetting {
   const named = env['BREAKFALL_URL'] ?? ''
   if (named === '') return { kind: 'local' }
   return { kind: 'named', url: daemonUrl(named), token: env['BREAKFALL_TOKEN'] ?? '' }

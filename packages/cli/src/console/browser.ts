@@ -1,9 +1,9 @@
 /** Opens an address in the user's browser, if this machine has a screen. */
 import { spawn } from 'node:child_process'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 
 /** False if there is no browser to open, or it does not start. */
-export function openBrowser(url: string, env: Env, platform: NodeJS.Platform = process.platform): Promise<boolean> {
+export function openBrowser(url: string, env: Environment, platform: NodeJS.Platform = process.platform): Promise<boolean> {
   const program = openerOf(env, platform)
   if (program === undefined) return Promise.resolve(false)
   return new Promise((resolve) => {
@@ -17,7 +17,7 @@ export function openBrowser(url: string, env: Env, platform: NodeJS.Platform = p
 }
 
 /** Pure. BROWSER, as xdg-open and others read it, may also be `true` or `echo` in tests and over SSH. */
-export function openerOf(env: Env, platform: NodeJS.Platform): string | undefined {
+export function openerOf(env: Environment, platform: NodeJS.Platform): string | undefined {
   if (platform === 'darwin') return 'open'
   const hasScreen = [env['DISPLAY'], env['WAYLAND_DISPLAY']].some((value) => value !== undefined && value !== '')
   const named = env['BROWSER'] ?? ''

@@ -9,13 +9,13 @@ import { createInterface } from 'node:readline'
 import type { DaemonAddress } from '@breakfall/client'
 import { describeCause, Fault, faultFrom, isFaultReport } from '@breakfall/faults'
 import { within } from '@breakfall/faults/internal'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import { startArguments } from '../process/self.ts'
 import { readToken } from './find.ts'
 
 export type ChildDaemonOptions = {
   readonly args: readonly string[]
-  readonly env: Env
+  readonly env: Environment
   readonly cwd: string
   readonly onRestart: () => void
   /** Whenever it has started. */

@@ -2,8 +2,7 @@
 import type { DaemonAddress } from '@breakfall/client'
 import { faultFrom } from '@breakfall/faults'
 import { supervise, type Supervised } from '@breakfall/supervisor'
-import { sendSignal } from '@breakfall/supervisor/platform'
-import type { Env } from '../config/env.ts'
+import { type Environment, sendSignal } from '@breakfall/supervisor/platform'
 import { readToken } from '../daemon/find.ts'
 import { startArguments } from '../process/self.ts'
 import { type ChaosAnswer, chaosRequestIn } from './chaos-link.ts'
@@ -19,7 +18,7 @@ export type DemoDaemon = {
 
 export function demoDaemon(
   stage: DemoStage,
-  options: { readonly args: readonly string[]; readonly env: Env; readonly onRestart: () => void },
+  options: { readonly args: readonly string[]; readonly env: Environment; readonly onRestart: () => void },
 ): DemoDaemon {
   let address: DaemonAddress | undefined
   const answer = (line: ChaosAnswer): void => {
@@ -72,5 +71,5 @@ function addressIn(line: string): DaemonAddress | undefined {
   return { url, token: readToken(tokenFile), tokenSource: tokenFile }
 }
 
-const definedIn = (env: Env): Record<string, string> =>
+const definedIn = (env: Environment): Record<string, string> =>
   Object.fromEntries(Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))

@@ -5,7 +5,7 @@
 import { preflight } from '@breakfall/supervisor'
 import type { McpList } from '@breakfall/wire'
 import type { OutsideSetting } from '../config/outside.ts'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { Finding } from './finding.ts'
 import { cmd } from '../process/command-name.ts'
 
@@ -14,7 +14,7 @@ type McpStatus = McpList['servers'][number]
 /** `running`: as the daemon has them. */
 export async function checkMcp(
   { mcp, unset }: OutsideSetting,
-  env: Env,
+  env: Environment,
   running: readonly McpStatus[],
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = []

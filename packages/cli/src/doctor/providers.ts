@@ -1,12 +1,12 @@
 /** The doctor's view of the providers: where each one is, and where its key comes from. Never the key. */
 import { looseMode } from '../config/credentials.ts'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import { credentialsFile } from '../config/paths.ts'
 import { aboutKey, type ConfiguredProvider, unusable } from '../config/providers.ts'
 import type { Finding } from './finding.ts'
 import { cmd } from '../process/command-name.ts'
 
-export function checkProviders(providers: readonly ConfiguredProvider[], env: Env): readonly Finding[] {
+export function checkProviders(providers: readonly ConfiguredProvider[], env: Environment): readonly Finding[] {
   const mode = looseMode(env)
   const file = credentialsFile(env)
   return [

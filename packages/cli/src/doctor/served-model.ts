@@ -4,7 +4,7 @@ import { access } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
 import { preflight } from '@breakfall/supervisor'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { ServedModel } from '../config/model.ts'
 import type { Finding } from './finding.ts'
 import { filesNamedIn, type NamedFile } from './named-files.ts'
@@ -13,7 +13,7 @@ import { cmd } from '../process/command-name.ts'
 /** `folder` is where the daemon starts, as a run in it would. */
 export async function checkServedModel(
   { command, origin }: ServedModel,
-  { env, folder }: { readonly env: Env; readonly folder: string },
+  { env, folder }: { readonly env: Environment; readonly folder: string },
 ): Promise<readonly Finding[]> {
   const [program = ''] = command
   const files = filesNamedIn(command)

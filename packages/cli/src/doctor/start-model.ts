@@ -8,13 +8,13 @@ import { type Fault, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import { modelCommand, type ModelServer, type ModelServerSpec, serveModel } from '@breakfall/supervisor'
 import { makeRedactor } from '@breakfall/supervisor/internal'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import type { ServedModel } from '../config/model.ts'
 import { firstListedModel } from '../model/list.ts'
 import type { Finding } from './finding.ts'
 
 export type StartOptions = {
-  readonly env: Env
+  readonly env: Environment
   /** The address of a running daemon, which may run the same server. */
   readonly daemon: string | undefined
   /** Stops the start. */

@@ -1,5 +1,5 @@
 /** What a user types to start this program: hints name it as the user started it. */
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import { shellQuoted } from '../render/shell-quoted.ts'
 import { checkoutFolder } from './self.ts'
 import { currentFolderIfAny } from '../workspace/work-folder.ts'
@@ -10,7 +10,7 @@ export const NPM_START = 'npm-start'
 /** Pure. */
 export function commandName(
   [, , first]: readonly string[],
-  { env, cwd, checkout }: { readonly env: Env; readonly cwd: string; readonly checkout: string },
+  { env, cwd, checkout }: { readonly env: Environment; readonly cwd: string; readonly checkout: string },
 ): string {
   if (first === NPM_START) return cwd === checkout ? 'npm start --' : `npm --prefix ${shellQuoted(checkout)} start --`
   return env['npm_lifecycle_event'] === 'npx' ? 'npx breakfall' : 'breakfall'

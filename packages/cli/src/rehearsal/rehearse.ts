@@ -1,7 +1,7 @@
 /** Runs a rehearsal instead of a real model: on request, or `npm start` without a prompt. */
 import { spawnSync } from 'node:child_process'
 import { DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import { ChildDaemon } from '../daemon/child.ts'
 import { onRestart } from '../run/child-daemon.ts'
 import { followTurn } from '../run/follow-turn.ts'
@@ -75,7 +75,7 @@ export function howToSetModel(checkout: string | undefined): string {
 // ---- details ----
 
 /** The caller's own settings do not matter here. */
-export const withoutBreakfall = (env: Env): Env =>
+export const withoutBreakfall = (env: Environment): Environment =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('BREAKFALL_')))
 
 function hasWorkingBwrap(): boolean {

@@ -9,7 +9,7 @@ import { Fault } from '@breakfall/faults'
 import type { BoxCreate } from '@breakfall/wire'
 import { FOLDER_KEY, signFolders } from '@breakfall/wire/node'
 import { type BoxMountSetting, mountOf } from '../config/box.ts'
-import type { Env } from '../config/env.ts'
+import type { Environment } from '@breakfall/supervisor/platform'
 import { prepareStateDir, stateFileFault } from '../process/state-folder.ts'
 
 /** The same box, which the runner of this state folder accepts wherever its folders are. */
@@ -39,7 +39,7 @@ export function allowedFolders(named: readonly string[] | undefined, where: stri
 }
 
 /** As a runner takes them. Throws if one is missing. */
-export function allowedMounts(named: readonly string[], env: Env): readonly string[] {
+export function allowedMounts(named: readonly string[], env: Environment): readonly string[] {
   const mounts = named.map((text) => mountOf(text, env))
   allowedFolders(
     mounts.map(({ path }) => path),
