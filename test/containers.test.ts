@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { buildProgram } from '../packages/cli/src/command-line/tree.ts'
+import { buildProgram } from '../packages/cli/src/commands/index.ts'
 import { variables } from '../packages/cli/src/config/schema.ts'
 import { root } from './sources.ts'
 

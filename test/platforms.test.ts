@@ -18,16 +18,16 @@ const PROC_ELSEWHERE: Readonly<Record<string, string>> = {
   'packages/runner/src/isolation/view.ts': 'the folders of a sandbox',
   'packages/runner/src/isolation/host.ts': 'the files that a sandbox sees empty',
   'packages/runner/src/checkpoint/git-command.ts': 'arguments of bubblewrap',
-  'packages/cli/src/doctor/machine.ts': 'arguments of bubblewrap',
-  'packages/cli/src/rehearsal/rehearse.ts': 'arguments of bubblewrap',
+  'packages/cli/src/commands/doctor/machine.ts': 'arguments of bubblewrap',
+  'packages/cli/src/demo-setup/demo-setup.ts': 'arguments of bubblewrap',
 }
 
 const SYSTEM_ELSEWHERE: Readonly<Record<string, string>> = {
   'packages/supervisor/src/preflight.ts': 'reads whether a program is made for this system',
   'packages/cli/src/process/signals.ts':
     'the first file of the program: it asks whether a process lives, and ends itself',
-  'packages/cli/src/doctor/machine.ts': 'says what this system lacks',
-  'packages/cli/src/console/browser.ts': 'knows how a system opens a browser',
+  'packages/cli/src/commands/doctor/machine.ts': 'says what this system lacks',
+  'packages/cli/src/console/open.ts': 'knows how a system opens a browser',
 }
 
 /** Lines of code with their strings, without comments. */

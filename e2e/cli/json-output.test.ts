@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Command } from 'commander'
-import { buildProgram } from '../../packages/cli/src/command-line/tree.ts'
-import { type Ended, Place } from '../breakfall.ts'
+import { buildProgram } from '../../packages/cli/src/commands/index.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
+import { type Ended, Place } from '../breakfall.ts'
 
 const AGENT = join(import.meta.dirname, 'tiny-agent.mjs')
 

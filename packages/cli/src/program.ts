@@ -1,15 +1,15 @@
 /** Runs one command: reads the arguments, reports a failure once, and returns the exit code. */
-import { type Command, CommanderError } from 'commander'
 import { EXIT_CODES, exitCodeOf, Fault, faultFrom } from '@breakfall/faults'
+import { type Command, CommanderError } from 'commander'
 import { commonFlagsLast } from './command-line/flags.ts'
 import { howToPrompt, startWords, unclearPrompt } from './command-line/npm-start.ts'
-import { buildProgram, resultFieldsOf } from './command-line/tree.ts'
 import { usageSentence } from './command-line/usage-error.ts'
+import { buildProgram, resultFieldsOf } from './commands/index.ts'
 import { NPM_START } from './process/command-name.ts'
-import { exitCancelled } from './process/interrupt.ts'
 import { onSignal } from './process/signals.ts'
-import { Output } from './render/output.ts'
-import { isForLackOfSandbox, WITHOUT_SANDBOX } from './render/summary.ts'
+import { isForLackOfSandbox, WITHOUT_SANDBOX } from './render/fault-help.ts'
+import { exitCancelled } from './terminal/interrupt.ts'
+import { Output } from './terminal/output.ts'
 
 export async function main(argv: readonly string[]): Promise<number> {
   let exitCode: number = EXIT_CODES.finished

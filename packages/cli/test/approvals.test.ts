@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
-import { type TestContext, test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import fc from 'fast-check'
+import { Approvals } from '../src/commands/run/approvals.ts'
+import { CTRL_C, ENTER, keysOf, type KeyState, NO_KEYS, OTHER } from '../src/commands/run/keys.ts'
 import { callText } from '../src/render/call-text.ts'
-import { Output } from '../src/render/output.ts'
-import { Approvals } from '../src/run/approvals.ts'
-import { CTRL_C, ENTER, keysOf, type KeyState, NO_KEYS, OTHER } from '../src/run/keys.ts'
+import { Output } from '../src/terminal/output.ts'
 
 /** What is pressed, by the bytes that terminals send for it. */
 const SEQUENCES = {

@@ -5,14 +5,14 @@ import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { EXAMPLE_CONFIG, modelLines, writeExample } from '../src/commands/config.ts'
+import { modelLines } from '../src/commands/config/config.ts'
+import { EXAMPLE_CONFIG, writeExample } from '../src/commands/config/example.ts'
 import type { LoadedConfig } from '../src/config/load.ts'
-import { resolveModel } from '../src/config/model.ts'
+import { localServers, resolveModel } from '../src/config/model.ts'
 import { configuredProviders } from '../src/config/providers.ts'
 import { resolveRunner, runnerWarnings } from '../src/config/runner.ts'
 import { chooseModel, type ModelChoice } from '../src/model/choose.ts'
 import { listModels } from '../src/model/list.ts'
-import { localServers } from '../src/model/local-servers.ts'
 
 const nothingSet: LoadedConfig = { config: {}, origins: new Map(), warnings: [], files: [] }
 const chosen = (loaded: LoadedConfig, env: Record<string, string>): Promise<ModelChoice> =>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backgroundFinding } from '../src/doctor/background.ts'
+import { backgroundFinding } from '../src/commands/doctor/storage.ts'
 import { logLine, warningLine } from '../src/render/log-lines.ts'
-import { collectorWatch } from '../src/telemetry/collector-watch.ts'
+import { collectorWatch } from '../src/telemetry/otlp.ts'
 
 test('a collector that is gone is reported once, once more when it is back, and again after its next failure', () => {
   const watch = collectorWatch('http://127.0.0.1:4318')

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
-import { completionScript } from '../src/command-line/completion.ts'
-import { buildProgram } from '../src/command-line/tree.ts'
+import { completionScript } from '../src/commands/completion.ts'
+import { buildProgram } from '../src/commands/index.ts'
 
 const program = buildProgram(() => undefined)
 

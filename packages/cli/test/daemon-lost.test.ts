@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault } from '@breakfall/faults'
-import { withHowToContinue } from '../src/daemon/lost.ts'
+import { withHowToContinue } from '../src/daemon/find.ts'
 
 test("an unreachable daemon's fault says how to continue the turn; other faults are unchanged", () => {
   const away = withHowToContinue(new Fault('daemon_unreachable', { facts: { address: 'http://127.0.0.1:1' } }), 's1')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkMcp } from '../src/doctor/mcp.ts'
+import { checkMcp } from '../src/commands/doctor/settings.ts'
 
 const since = '2026-11-18T00:00:00.000Z'
 

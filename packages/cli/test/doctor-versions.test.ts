@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { versionIn } from '../src/doctor/toolchains.ts'
+import { versionIn } from '../src/commands/doctor/toolchains.ts'
 
 test('the version of a program comes from the line that names it', () => {
   const log = '[0.001s][warning][os,container] cgroup v2 is not available\n'

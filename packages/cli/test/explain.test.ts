@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Fault, FAULT_CATEGORIES, FAULTS, joinMessage, messageFor, toProblem } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
-import { explanationFor, linesOf, printExplanation } from '../src/commands/explain.ts'
-import { explain } from '../src/explain/explain.ts'
-import type { Output } from '../src/render/output.ts'
+import { explanationFor, linesOf, printExplanation } from '../src/commands/explain/explain.ts'
+import { explain } from '../src/commands/explain/explanation.ts'
+import type { Output } from '../src/terminal/output.ts'
 import { aTurn, capturedOutput } from './samples.ts'
 
 type Sample = { readonly id: string; readonly sample?: string; readonly line?: string; readonly text?: string }

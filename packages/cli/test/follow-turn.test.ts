@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionEvent, Turn } from '@breakfall/wire'
-import { sessionLine } from '../src/commands/run.ts'
-import { type FollowInput, followTurn } from '../src/run/follow-turn.ts'
-import { afterRehearsal } from '../src/run/without-prompt.ts'
+import { type FollowInput, followTurn } from '../src/commands/run/follow-turn.ts'
+import { afterRehearsal } from '../src/commands/run/rehearse.ts'
+import { sessionLine } from '../src/commands/run/run.ts'
 import { anEvent, aSession, aSummary, aTurn, capturedOutput, jsonLines } from './samples.ts'
 
 const unused = (): never => assert.fail('not asked for')

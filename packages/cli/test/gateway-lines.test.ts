@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { watchLines } from '../src/render/gateway-watch.ts'
-import { noteLine, requestLine, totalsLine } from '../src/render/gateway-lines.ts'
+import { watchLines } from '../src/commands/gateway/live-view.ts'
+import { noteLine, requestLine, totalsLine } from '../src/commands/gateway/request-lines.ts'
 
 const at = '2026-11-15T12:34:56.789Z'
 const asked = {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { EXIT_CODES, POLICY_DEFAULTS } from '@breakfall/faults'
 import { POLICY_KEYS } from '@breakfall/wire'
-import { buildProgram } from '../src/command-line/tree.ts'
+import { buildProgram } from '../src/commands/index.ts'
 
 const program = buildProgram(() => undefined)
 const helpOf = (name: string): string => {

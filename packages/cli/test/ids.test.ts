@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SessionViewer } from '@breakfall/client'
 import type { Session, SessionQuery } from '@breakfall/wire'
-import { fullId, shortener } from '../src/sessions/ids.ts'
+import { fullId } from '../src/sessions/lookup.ts'
+import { shortener } from '../src/text/table.ts'
 import { aSession, aSummary } from './samples.ts'
 
 const ID = {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isFault } from '@breakfall/faults'
 import { refuseUnusable, unsetKeyVariable, unusable } from '../src/config/providers.ts'
-import { noModelFault } from '../src/run/brought-model.ts'
+import { noModelFault } from '../src/model/brought-model.ts'
 
 test('a key that no header can carry is refused by the name of its variable, and not shown', () => {
   for (const [apiKey, what] of [

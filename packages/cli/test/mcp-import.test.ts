@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { importedServers } from '../src/commands/mcp-import.ts'
+import { importedServers } from '../src/commands/mcp/import.ts'
 
 test('servers of an mcpServers file become tables; what cannot be taken over is named', () => {
   const { tables, notes } = importedServers(

@@ -1,7 +1,7 @@
 /** Mounts that cannot work are refused before a run starts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mountRefusal } from '../src/run/mounts.ts'
+import { mountRefusal } from '../src/commands/run/mounts.ts'
 
 const given = { settings: ['/srv/data'], isHere: true, level: undefined, isMissing: () => false }
 const mount = (path: string, mode: 'ro' | 'rw' = 'ro') => ({ path, mode })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { shownCommand } from '../src/config/shown-command.ts'
-import { filesNamedIn } from '../src/doctor/named-files.ts'
+import { shownCommand } from '../src/commands/config/config.ts'
+import { filesNamedIn } from '../src/commands/doctor/model-server.ts'
 
 const named = (command: string): readonly string[] =>
   filesNamedIn(command.split(' ')).map(({ path, flag }) => (flag === undefined ? path : `${flag} ${path}`))

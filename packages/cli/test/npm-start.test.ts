@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Command } from 'commander'
 import { startWords, unclearPrompt } from '../src/command-line/npm-start.ts'
-import { buildProgram } from '../src/command-line/tree.ts'
+import { buildProgram } from '../src/commands/index.ts'
 
 const program = buildProgram(() => undefined)
 const start = (words: readonly string[]): readonly string[] => startWords(program, words)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Output } from '../src/render/output.ts'
 import { paint } from '../src/render/paint.ts'
 import type { Segment } from '../src/render/turn-view.ts'
+import type { Output } from '../src/terminal/output.ts'
 import { capturedOutput } from './samples.ts'
 
 const terminal = (hasColours: boolean): { out: Output; shown: () => string } => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
-import { ParkWait } from '../src/run/park-wait.ts'
+import { ParkWait } from '../src/commands/run/park-wait.ts'
 
 const NOW = Date.parse('2026-11-16T12:00:00.000Z')
 

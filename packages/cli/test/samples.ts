@@ -1,7 +1,7 @@
 /** Sample sessions, turns and events, and an output that keeps what is written. */
 import { PassThrough } from 'node:stream'
 import { type Session, type SessionEvent, sessionEventSchema, type Turn, type TurnSummary } from '@breakfall/wire'
-import { Output } from '../src/render/output.ts'
+import { Output } from '../src/terminal/output.ts'
 
 export const AT = '2026-11-15T12:00:00.000Z'
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { atEnd, removeFolder } from '../../../test/kit/folder.ts'
-import { makeScratch } from '../src/rehearsal/scratch.ts'
+import { makeScratch } from '../src/demo-setup/demo-setup.ts'
 
 const withoutRoot = process.getuid?.() === 0 ? false : 'only root can make folders of another user'
 

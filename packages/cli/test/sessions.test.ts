@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { Session, SessionEvent, Turn } from '@breakfall/wire'
-import { cancel, resume } from '../src/commands/steer.ts'
-import type { Output } from '../src/render/output.ts'
+import { cancel, resume } from '../src/commands/cancel-resume/cancel-resume.ts'
 import { sessionLines, sessionTable } from '../src/render/session-lines.ts'
 import { turnLines } from '../src/render/turn-lines.ts'
-import { anEvent, aSession, aSummary, aTurn, AT, capturedOutput, jsonLines } from './samples.ts'
+import type { Output } from '../src/terminal/output.ts'
+import { anEvent, aSession, aSummary, AT, aTurn, capturedOutput, jsonLines } from './samples.ts'
 
 const plain: Output['style'] = (_style, text) => text
 

@@ -3,8 +3,8 @@ import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionEventOf } from '@breakfall/wire'
-import { Output } from '../src/render/output.ts'
-import { serverLine, StatusLine } from '../src/render/status-line.ts'
+import { serverLine, StatusLine } from '../src/commands/run/status-line.ts'
+import { Output } from '../src/terminal/output.ts'
 
 const event = (line?: string): SessionEventOf<'model-server'> => ({
   type: 'model-server',

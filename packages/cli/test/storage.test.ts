@@ -1,12 +1,12 @@
 /** What the doctor says about sessions and boxes, and how prune sums up. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { prunedLine } from '../src/commands/prune.ts'
-import { removal } from '../src/commands/uninstall.ts'
-import { packageName } from '../src/process/version.ts'
 import { timeSpan } from '../src/command-line/flags.ts'
-import { boxesFinding, storageFinding } from '../src/doctor/storage.ts'
-import { bytesText } from '../src/render/bytes.ts'
+import { boxesFinding, storageFinding } from '../src/commands/doctor/storage.ts'
+import { prunedLine } from '../src/commands/rm-prune/rm-prune.ts'
+import { removal } from '../src/commands/uninstall/uninstall.ts'
+import { packageName } from '../src/process/self.ts'
+import { bytesText } from '../src/text/amounts.ts'
 
 const GIB = 1024 ** 3
 const storage = { sessions: 700, recentSessions: 70, recentBytes: 7 * 1024 ** 2, isPart: false, isRetained: false }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, type FaultCategory } from '@breakfall/faults'
-import { summary } from '../src/render/summary.ts'
+import type { RunResult } from '../src/commands/run/result.ts'
+import { summary } from '../src/commands/run/summary.ts'
 import { TurnView } from '../src/render/turn-view.ts'
-import type { RunResult } from '../src/run/result.ts'
 import { anEvent, aSession } from './samples.ts'
 
 const fault = new Fault('model_unreachable', { errorRaw: 'connect ECONNREFUSED' }).report

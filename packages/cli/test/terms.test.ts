@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { EXIT_CODES, FAULTS, REASONS } from '@breakfall/faults'
 import { SIGNATURES, START_REASONS } from '@breakfall/supervisor'
 import { EXEC_CAUSES, RESUME_REASONS, SPAWN_FAILURES, TOOL_OUTCOMES, TURN_STATES } from '@breakfall/wire'
-import { explain } from '../src/explain/explain.ts'
+import { explain } from '../src/commands/explain/explanation.ts'
 
 /** By the table that they come from. */
 const PRINTED: Readonly<Record<string, readonly string[]>> = {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import { type Changes, changedText } from '../src/render/changed-text.ts'
-import { withoutControls } from '../src/render/printable.ts'
+import { changedText, type Changes } from '../src/render/changed-text.ts'
 import { TurnView } from '../src/render/turn-view.ts'
+import { withoutControls } from '../src/text/printable.ts'
 import { anEvent, AT } from './samples.ts'
 
 const words = (view: TurnView, fields: Parameters<typeof anEvent>[0]): string =>

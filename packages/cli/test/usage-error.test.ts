@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CommanderError } from 'commander'
-import { buildProgram } from '../src/command-line/tree.ts'
 import { usageSentence } from '../src/command-line/usage-error.ts'
+import { buildProgram } from '../src/commands/index.ts'
 
 /** What commander says about the words, in our words. */
 async function sentenceFor(words: string, path: readonly string[] = []): Promise<string> {

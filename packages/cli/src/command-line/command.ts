@@ -1,8 +1,7 @@
 /** One command in one object: its flags, its help, its examples and what it runs. `groups/` lists them all. */
-import type { Command } from 'commander'
 import { EXIT_CODES } from '@breakfall/faults'
-import type { Context } from '../context.ts'
-import { type CommonOptions, contextFor, printText } from './context.ts'
+import type { Command } from 'commander'
+import { type CommonOptions, type Context, contextFor, printText } from './context.ts'
 
 export type CommandRow = {
   /** Its name and its arguments: `show <id>`. */
@@ -50,7 +49,14 @@ export function addGroups(program: Command, groups: readonly CommandGroup[], don
 export const nameOf = (one: CommandRow | CommandFamily): string =>
   'usage' in one ? (one.usage.split(' ')[0] ?? '') : one.name
 
-// ---- details ----
+/** The exit codes, for every `--help` that shows them. */
+export const EXIT_CODES_HELP = `
+Exit codes:
+  0 finished   1 failed   2 usage   3 parked or transient: retry later   4 credentials or approval
+  7 budget   125 daemon or runner unreachable   130 cancelled
+`
+
+// ---- details, in the order they are used above ----
 
 function add(parent: Command, one: CommandRow | CommandFamily, done: (exitCode: number) => void): Command {
   if ('usage' in one) return addRow(parent, one, done)

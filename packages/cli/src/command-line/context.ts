@@ -1,12 +1,20 @@
 /** Builds the context of a command: its output and its configuration, from the flags that were given. */
-import { isFault } from '@breakfall/faults'
+import { type Fault, isFault } from '@breakfall/faults'
 import { readCredentials } from '../config/credentials.ts'
 import { loadConfig } from '../config/load.ts'
-import { type ResolvedConfig, resolveConfig } from '../config/resolve.ts'
-import type { Context } from '../context.ts'
-import { Output } from '../render/output.ts'
-import { currentFolderIfAny } from '../workspace/work-folder.ts'
+import { resolveConfig, type ResolvedConfig } from '../config/resolve.ts'
+import { currentFolderIfAny } from '../process/current-folder.ts'
+import { Output } from '../terminal/output.ts'
 import { configFlags } from './flags.ts'
+
+export type Context = {
+  readonly out: Output
+  readonly config: ResolvedConfig
+  /** What is wrong with a config file, for a command that continues without the files. */
+  readonly configFault?: Fault | undefined
+  /** Reads the configuration again, with the same flags: a daemon follows its files. */
+  readonly reload: () => ResolvedConfig
+}
 
 export type CommonOptions = { readonly json?: boolean }
 

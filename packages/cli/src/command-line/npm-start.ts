@@ -1,9 +1,8 @@
 /** The words after `npm start --`: a command if the first word names one, otherwise the prompt of a run. Pure. */
-import type { Command } from 'commander'
 import { nearest } from '@breakfall/wire/internal'
-import { shellQuoted } from '../render/shell-quoted.ts'
+import type { Command } from 'commander'
+import { cmd, shellQuoted } from '../process/command-name.ts'
 import { commonFlagsLast } from './flags.ts'
-import { cmd } from '../process/command-name.ts'
 
 /**
  * `show 0198` is a command, and so is `show me what this does`, which is refused: a prompt costs money, a refusal does not. A prompt in

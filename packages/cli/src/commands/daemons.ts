@@ -1,16 +1,30 @@
 /** `breakfall daemons`: lists the daemons that share the store, and drains one. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { DaemonList } from '@breakfall/wire'
-import type { Context } from '../context.ts'
-import { oneShotClient, requireDaemon } from '../daemon/find.ts'
-import type { Output } from '../render/output.ts'
-import { printable } from '../render/printable.ts'
-import { tableOf } from '../render/table.ts'
+import type { Context } from '../command-line/context.ts'
 import { cmd } from '../process/command-name.ts'
+import type { Output } from '../terminal/output.ts'
+import { printable } from '../text/printable.ts'
+import { tableOf } from '../text/table.ts'
+import { command } from '../command-line/command.ts'
+
+export const DAEMONS = command({
+  usage: 'daemons [action] [name]',
+  about: 'the daemons that share the store; drain one',
+  examples: ['breakfall daemons', 'breakfall daemons drain daemon-1           it hands over its sessions'],
+  args: {
+    action: { about: 'what to do (default: list)', choices: ['list', 'drain'] },
+    name: { about: "the daemon's name, or its id or the start of it" },
+  },
+  run: (context, _options, args) => listOrDrain(context, args),
+})
+
+// ---- details ----
 
 type DaemonView = DaemonList['daemons'][number]
 
-export async function daemonsCommand({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
+async function listOrDrain({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
+  const { oneShotClient, requireDaemon } = await import('../daemon/find.ts')
   const { address } = await requireDaemon(config)
   const client = oneShotClient(address)
   const { daemons } = await client.daemons()

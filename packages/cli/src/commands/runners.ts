@@ -1,15 +1,33 @@
 /** `breakfall runners`: lists the runners that joined the fleet; drains or drops one. */
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { RunnerView } from '@breakfall/wire'
-import type { Context } from '../context.ts'
-import { oneShotClient, requireDaemon } from '../daemon/find.ts'
-import type { Output } from '../render/output.ts'
-import { utcTime } from '../render/parked.ts'
-import { printable } from '../render/printable.ts'
-import { tableOf } from '../render/table.ts'
+import type { Context } from '../command-line/context.ts'
 import { cmd } from '../process/command-name.ts'
+import type { Output } from '../terminal/output.ts'
+import { utcTime } from '../text/amounts.ts'
+import { printable } from '../text/printable.ts'
+import { tableOf } from '../text/table.ts'
+import { command } from '../command-line/command.ts'
 
-export async function runnersCommand({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
+export const RUNNERS = command({
+  usage: 'runners [action] [id]',
+  about: 'the runners that joined; drain or drop one',
+  examples: [
+    'breakfall runners',
+    'breakfall runners drain 0198c2a4-91e0       no more sessions are placed there',
+    'breakfall runners drop 0198c2a4-91e0        declare it lost: its sessions move to other runners',
+  ],
+  args: {
+    action: { about: 'what to do (default: list)', choices: ['list', 'drain', 'drop'] },
+    id: { about: "the runner's id, or the start of it" },
+  },
+  run: (context, _options, args) => listOrChange(context, args),
+})
+
+// ---- details ----
+
+async function listOrChange({ out, config }: Context, [action, named]: readonly string[]): Promise<number> {
+  const { oneShotClient, requireDaemon } = await import('../daemon/find.ts')
   const { address } = await requireDaemon(config)
   const client = oneShotClient(address)
   const { runners } = await client.runners()

@@ -3,11 +3,24 @@ import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { type CommonOptions, contextFor } from '../command-line/context.ts'
 import { checkoutFolder, launcherFile } from '../process/self.ts'
+import { type CommandFamily } from '../command-line/command.ts'
+import { portNumber } from '../command-line/flags.ts'
 
-export function unitText(options: CommonOptions): string {
-  const { stateDir, port } = contextFor(options).config.loaded.config.daemon ?? {}
-  const node = stableNode(process.env['PATH'] ?? '', checkoutFolder, process.execPath)
-  return systemdUnit({ node, launcher: launcherFile, stateDir, port })
+export const SERVICE: CommandFamily = {
+  name: 'service',
+  about: 'run the daemon as a service',
+  commands: [
+    {
+      usage: 'print',
+      about: 'print a systemd unit for the daemon',
+      examples: ['breakfall service print > ~/.config/systemd/user/breakfall.service'],
+      flags: (print) =>
+        print
+          .option('--state-dir <dir>', 'where the daemon keeps sessions and journals')
+          .option('--port <port>', "the daemon's port", portNumber),
+      print: (made) => unitText(made.opts<CommonOptions>()),
+    },
+  ],
 }
 
 /**
@@ -63,6 +76,14 @@ export function stableNode(path: string, checkout: string, fallback: string): st
   const folders = path.split(delimiter).filter((folder) => folder.startsWith('/') && !folder.startsWith(checkout))
   const found = folders.map((folder) => join(folder, 'node')).find((file) => existsSync(file))
   return found ?? fallback
+}
+
+// ---- details, in the order they are used above ----
+
+function unitText(options: CommonOptions): string {
+  const { stateDir, port } = contextFor(options).config.loaded.config.daemon ?? {}
+  const node = stableNode(process.env['PATH'] ?? '', checkoutFolder, process.execPath)
+  return systemdUnit({ node, launcher: launcherFile, stateDir, port })
 }
 
 /** Quotes for systemd: a word with spaces in double quotes, and % doubled. */

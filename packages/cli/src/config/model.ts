@@ -6,9 +6,8 @@
  * this machine to be discovered (`model/choose.ts`).
  */
 import type { ApiName, ProfileName } from '@breakfall/model/names'
-import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
-import { type LocalServer, localServers } from '../model/local-servers.ts'
 import type { Environment } from '@breakfall/supervisor/platform'
+import { type ModelFacts, modelFactsOf } from '@breakfall/wire/internal'
 import type { LoadedConfig } from './load.ts'
 import { apiOf, type ConfiguredProvider, type Key, keyOf, type ServeSetting, variableKey } from './providers.ts'
 import type { Config } from './schema.ts'
@@ -93,9 +92,25 @@ export function fallbackModels(
   })
 }
 
-const isFileOrigin = (origin: string): boolean => !/^(?:flag|environment) /.test(origin)
+export type LocalName = 'Ollama' | 'llama-server'
+
+export type LocalServer = { readonly name: LocalName; readonly baseUrl: string; readonly where: string }
+
+/** On their default ports, or where the variables say that those servers read themselves. */
+export function localServers(env: Readonly<Record<string, string | undefined>>): readonly LocalServer[] {
+  const ollama = env['OLLAMA_HOST'] ?? ''
+  const [host, port] = [env['LLAMA_ARG_HOST'] ?? '', env['LLAMA_ARG_PORT'] ?? '']
+  const where = (variable: string): string =>
+    variable === '' ? 'on its default port' : 'at the address in its environment variables'
+  return [
+    { name: 'Ollama', baseUrl: localUrl(ollama, '11434'), where: where(ollama) },
+    { name: 'llama-server', baseUrl: localUrl(`${host}:${port}`, '8080'), where: where(host + port) },
+  ]
+}
 
 // ---- details, in the order they are used above ----
+
+const isFileOrigin = (origin: string): boolean => !/^(?:flag|environment) /.test(origin)
 
 type Given = ModelFacts & {
   readonly baseUrl?: string | undefined
@@ -200,3 +215,9 @@ const unset = ({ name, profile }: ModelTable, env: Environment): UnsetModel => (
   profile,
   localServers: localServers(env),
 })
+
+/** Takes `host`, `:port`, `host:port` or a whole URL. A server that binds all addresses is called at loopback. */
+function localUrl(given: string, defaultPort: string): string {
+  const [, scheme = 'http', host = '', port = ''] = /^(?:(https?):\/\/)?([^/:\s]*):?(\d*)\/?$/.exec(given.trim()) ?? []
+  return `${scheme}://${host === '' || host === '0.0.0.0' ? '127.0.0.1' : host}:${port || defaultPort}/v1`
+}

@@ -1,5 +1,5 @@
 /** The tools from outside that the configuration names: MCP servers and the user's own commands. Pure. */
-import { resolve } from 'node:path'
+import { basename, resolve } from 'node:path'
 import type { CustomToolConfig } from '@breakfall/daemon'
 import type { McpServerConfig } from '@breakfall/mcp'
 import { type Environment, homeFolder } from '@breakfall/supervisor/platform'
@@ -32,11 +32,20 @@ export function resolveOutside(
   }
 }
 
-// ---- details ----
+/** The program's name, or undefined if it downloads nothing. */
+export function launcherOf({ command = '' }: { readonly command?: string | undefined }): string | undefined {
+  const name = basename(command).replace(/\.cmd$/, '')
+  return LAUNCHERS.has(name) ? name : undefined
+}
+
+// ---- details, in the order they are used above ----
 
 type ServerTable = NonNullable<Config['mcp']>[string]
 
-function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerTable, env: Environment): McpServerConfig {
+function serverOf(
+  { command, args = [], cwd, headersEnv = {}, ...rest }: ServerTable,
+  env: Environment,
+): McpServerConfig {
   const [program, ...first] = typeof command === 'string' ? [command] : (command ?? [])
   const headers = Object.entries(headersEnv).flatMap(([name, variable]) => {
     const value = env[variable] ?? ''
@@ -52,3 +61,5 @@ function serverOf({ command, args = [], cwd, headersEnv = {}, ...rest }: ServerT
 
 const inHome = (path: string, env: Environment): string =>
   /^~(?:\/|$)/.test(path) ? `${homeFolder(env) ?? ''}${path.slice(1)}` : path
+
+const LAUNCHERS = new Set(['npx', 'npm', 'pnpm', 'pnpx', 'yarn', 'bunx', 'uv', 'uvx', 'pipx', 'docker', 'podman'])

@@ -4,12 +4,10 @@ import { join } from 'node:path'
 import { type DaemonAddress, DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import { DAEMON_HEADER } from '@breakfall/wire'
-import type { ResolvedConfig } from '../config/resolve.ts'
-import { refuseUnreadable } from '../process/state-folder.ts'
-import { version } from '../process/version.ts'
-import type { OfflineViewer } from '../sessions/offline.ts'
 import { parseTokens } from '@breakfall/wire/node'
+import type { ResolvedConfig } from '../config/resolve.ts'
 import { cmd } from '../process/command-name.ts'
+import { version } from '../process/self.ts'
 
 export type FoundDaemon = {
   readonly address: DaemonAddress
@@ -58,21 +56,6 @@ export async function requireDaemon(place: DaemonPlace, alternative?: string): P
   throw new Fault('daemon_unreachable', { error: alternative === undefined ? error : `${error} ${alternative}` })
 }
 
-/** Where sessions can be read: from the daemon, or from the journal on disk if no daemon answers. */
-export async function findViewer(
-  place: DaemonPlace,
-  modelName: string,
-): Promise<{ kind: 'live'; viewer: DaemonClient } | { kind: 'offline'; viewer: OfflineViewer }> {
-  const found = await findDaemon(place)
-  if (found !== undefined) return { kind: 'live', viewer: oneShotClient(found.address) }
-  refuseUnreadable(place.stateDir) // otherwise it would look as if there were no sessions
-  const [{ readJournal }, { OfflineViewer }] = await Promise.all([
-    import('@breakfall/daemon/journal'),
-    import('../sessions/offline.ts'),
-  ])
-  return { kind: 'offline', viewer: new OfflineViewer(readJournal(place.stateDir, modelName)) }
-}
-
 export function readToken(file: string): string {
   try {
     const grants = parseTokens(readFileSync(file, 'utf8'))
@@ -86,21 +69,6 @@ export function readToken(file: string): string {
     throw new Fault('unauthorized', { error: `Cannot read the daemon's token file ${file}.`, cause })
   }
 }
-
-// ---- details, in the order they are used above ----
-
-async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
-  const found = await healthAt(url)
-  if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
-  if (found === 'not a daemon')
-    throw new Fault('daemon_unreachable', {
-      error: `The server at ${url} is not a Breakfall daemon. Check BREAKFALL_URL.`,
-    })
-  if (found.version !== version) throw otherVersion(url, found.version, 'Use the same version on both sides.')
-  return { address: { url, token, tokenSource: 'BREAKFALL_TOKEN' }, untilIdle: false }
-}
-
-const HEALTH_MS_MAX = 5_000
 
 /** Sends no token: any program may be listening there. Undefined: the connection was refused. */
 export async function healthAt(url: string): Promise<{ readonly version: string } | 'not a daemon' | undefined> {
@@ -124,21 +92,6 @@ export async function healthAt(url: string): Promise<{ readonly version: string 
   return response.ok && isHealth && typeof body.version === 'string' ? { version: body.version } : 'not a daemon'
 }
 
-/** A refusal is an answer: the daemon is running. */
-const refused = (url: string, status: number): Fault =>
-  new Fault('forbidden', {
-    message: {
-      happened: `The daemon at ${url} is running, but refuses requests under that name (HTTP ${status}).`,
-      action: 'Nothing was sent to it.',
-      advice: 'Call it at its own address, or restart it with --allow-host and that name.',
-    },
-  })
-
-const otherVersion = (url: string, theirs: string, advice: string): Fault =>
-  new Fault('invalid_request', {
-    error: `The daemon at ${url} is version ${theirs}, this is version ${version}. ${advice}`,
-  })
-
 type DaemonFile = {
   readonly url: string
   readonly pid: number
@@ -158,3 +111,48 @@ export function readDaemonFile(stateDir: string): DaemonFile | undefined {
     return undefined // no daemon has run here, or its file is incomplete: either way there is none to find
   }
 }
+
+/** What a user reads when the daemon disappears while a turn is being followed. */
+export const waitingForDaemon = (url: string): string =>
+  `The daemon at ${url} stopped answering. Waiting up to a minute for it to come back; its turns are saved.`
+
+/** Adds to `daemon_unreachable` how to continue the turn. Any other error is unchanged. */
+export function withHowToContinue(thrown: unknown, sessionId: string): unknown {
+  if (!isFault(thrown) || thrown.category !== 'daemon_unreachable') return thrown
+  return thrown.with({
+    message: {
+      action: 'The turn is saved in the journal.',
+      advice: `Restart the daemon with "${cmd('up')}", which resumes the turn, or resume it without one: ${cmd('run')} --session ${sessionId}`,
+    },
+  })
+}
+
+// ---- details, in the order they are used above ----
+
+async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
+  const found = await healthAt(url)
+  if (found === undefined) throw new Fault('daemon_unreachable', { facts: { address: url } })
+  if (found === 'not a daemon')
+    throw new Fault('daemon_unreachable', {
+      error: `The server at ${url} is not a Breakfall daemon. Check BREAKFALL_URL.`,
+    })
+  if (found.version !== version) throw otherVersion(url, found.version, 'Use the same version on both sides.')
+  return { address: { url, token, tokenSource: 'BREAKFALL_TOKEN' }, untilIdle: false }
+}
+
+const HEALTH_MS_MAX = 5_000
+
+/** A refusal is an answer: the daemon is running. */
+const refused = (url: string, status: number): Fault =>
+  new Fault('forbidden', {
+    message: {
+      happened: `The daemon at ${url} is running, but refuses requests under that name (HTTP ${status}).`,
+      action: 'Nothing was sent to it.',
+      advice: 'Call it at its own address, or restart it with --allow-host and that name.',
+    },
+  })
+
+const otherVersion = (url: string, theirs: string, advice: string): Fault =>
+  new Fault('invalid_request', {
+    error: `The daemon at ${url} is version ${theirs}, this is version ${version}. ${advice}`,
+  })

@@ -1,11 +1,11 @@
 /** The resolved configuration in the form that a daemon takes: the model, the runner, the folders that boxes may use. */
 import type { DaemonOptions, LiveConfig, ProviderConfig } from '@breakfall/daemon'
 import { modelFactsOf } from '@breakfall/wire/internal'
+import { allowedFolders } from '../config/allowed-folders.ts'
 import type { ConfiguredProvider } from '../config/providers.ts'
 import type { ResolvedConfig } from '../config/resolve.ts'
 import type { RunnerSetting } from '../config/runner.ts'
 import type { ModelChoice } from '../model/choose.ts'
-import { allowedFolders } from '../workspace/allowed.ts'
 
 /** The base URL of a daemon without a model. */
 export const NO_MODEL = 'none:'

@@ -1,8 +1,7 @@
 /** The model that a run uses: the configured one, else the first server on this machine that answers. */
 import type { ProfileName } from '@breakfall/model/names'
-import type { Endpoint, ModelSetting, RemoteModel, ServedModel, UnsetModel } from '../config/model.ts'
+import type { Endpoint, LocalName, ModelSetting, RemoteModel, ServedModel, UnsetModel } from '../config/model.ts'
 import { refuseUnusable } from '../config/providers.ts'
-import { identifiesAs, LOCAL_PROFILES } from './local-servers.ts'
 import { type ListOptions, NAMED_MS } from './list.ts'
 
 /** A server on this machine that was found, not configured. */
@@ -46,6 +45,13 @@ export function describeModel(choice: ServedModel | ReachableModel): string {
   return `${name ?? 'the first model listed'} at ${choice.baseUrl} (${origin})`
 }
 
+/** Whether the server identifies itself as this one. */
+export async function identifiesAs(name: LocalName, baseUrl: string): Promise<boolean> {
+  if (name === 'Ollama') return (await readText(new URL('/', baseUrl).href))?.text.trim() === 'Ollama is running'
+  const list = await readText(`${baseUrl}/models`)
+  return list?.server === 'llama.cpp' || /"owned_by"\s*:\s*"llamacpp"/.test(list?.text ?? '')
+}
+
 // ---- details, in the order they are used above ----
 
 async function withListedName(setting: RemoteModel, listModels: ListModels): Promise<RemoteModel> {
@@ -77,4 +83,17 @@ async function discover(setting: UnsetModel, listModels: ListModels): Promise<Di
     }
   }
   return { kind: 'none' }
+}
+
+const LOCAL_PROFILES: Readonly<Record<LocalName, ProfileName>> = { Ollama: 'ollama', 'llama-server': 'llama-cpp' }
+
+const IDENTIFY_MS = 2_000
+
+async function readText(url: string): Promise<{ readonly server: string | null; readonly text: string } | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(IDENTIFY_MS) })
+    return { server: response.headers.get('server'), text: await response.text() }
+  } catch {
+    return undefined // no answer: not a server that we know
+  }
 }

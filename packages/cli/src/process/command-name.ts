@@ -1,8 +1,7 @@
 /** What a user types to start this program: hints name it as the user started it. */
 import type { Environment } from '@breakfall/supervisor/platform'
-import { shellQuoted } from '../render/shell-quoted.ts'
+import { currentFolderIfAny } from './current-folder.ts'
 import { checkoutFolder } from './self.ts'
-import { currentFolderIfAny } from '../workspace/work-folder.ts'
 
 /** The first word of `scripts/start.mjs`, before those of the user. */
 export const NPM_START = 'npm-start'
@@ -19,7 +18,11 @@ export function commandName(
 /** A command as the user can type it, for a sentence that names one: `${cmd('show')} ${id}`. */
 export const cmd = (words: string): string => `${TYPED} ${words}`
 
-// ---- details ----
+/** A path or a URL as one word of a shell. */
+export const shellQuoted = (path: string): string =>
+  /^[\w/.:@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+
+// ---- details, in the order they are used above ----
 
 const TYPED = commandName(process.argv, {
   env: process.env,

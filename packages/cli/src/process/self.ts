@@ -1,6 +1,7 @@
-/** How this program starts another copy of itself: the same Node, the same flags, the same file. */
+/** This program: its files, its version, and how it starts another copy of itself with the same Node and the same flags. */
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import manifest from '../../package.json' with { type: 'json' }
 
 /** `main.ts` in the checkout, `main.js` in the published package. */
 export const mainFile = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url))
@@ -14,3 +15,9 @@ export const checkoutFolder = fileURLToPath(new URL('../../../..', import.meta.u
 export function startArguments(): readonly string[] {
   return [...process.execArgv, mainFile]
 }
+
+/** All packages share it. */
+export const version: string = manifest.version
+
+/** `breakfall` if it was published, `@breakfall/cli` in a checkout. */
+export const packageName: string = manifest.name

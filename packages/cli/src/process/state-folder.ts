@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, mkdirSync, opendirSync, statSync } f
 import { dirname, resolve } from 'node:path'
 import { Fault, isFault } from '@breakfall/faults'
 import { errorCode } from '@breakfall/faults/internal'
-import { reasonFor } from './error-code.ts'
+import { reasonFor } from './system-errors.ts'
 
 /** Creates the folder, or with `create: false` checks that it could be created. Level by level: a recursive mkdir in /proc never returns. */
 export function prepareStateDir(folder: string, { create = true } = {}): string {

@@ -1,5 +1,5 @@
 /** The files that a turn changed, as one line of text. Pure. */
-import { counted } from './counted.ts'
+import { counted } from '../text/amounts.ts'
 
 /** What tools changed. `isUnknown`: what they changed is not fully known. */
 export type Changes = {

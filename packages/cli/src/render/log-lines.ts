@@ -1,7 +1,6 @@
 /** The daemon's JSON log lines as text, for a person at a terminal. Pure. */
-import { shortener } from '../sessions/ids.ts'
-import { counted } from './counted.ts'
-import { utcTime } from './parked.ts'
+import { counted, utcTime } from '../text/amounts.ts'
+import { shortener } from '../text/table.ts'
 
 /** `2026-11-15 22:40:36 UTC  turn parked: model_unreachable (session 01a1e15e-9b05)`. Any other line is unchanged. */
 export function logLine(line: string): string {

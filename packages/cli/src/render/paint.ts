@@ -1,6 +1,6 @@
 /** Writes segments of text to the terminal, each in its tone. */
-import type { Output, Style } from './output.ts'
-import { withoutControls } from './printable.ts'
+import type { Output, Style } from '../terminal/output.ts'
+import { withoutControls } from '../text/printable.ts'
 import type { Segment } from './turn-view.ts'
 
 const STYLES: Readonly<Record<Segment['tone'], Style | undefined>> = {

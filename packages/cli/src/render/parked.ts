@@ -1,7 +1,8 @@
-/** What a parked turn is waiting for, and how to continue it, as text. Pure. */
-import { type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
+/** What a parked or abandoned turn is waiting for, and how to continue it, as text. Pure. */
+import { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
 import { needsPerson } from '@breakfall/wire/turn'
 import { cmd } from '../process/command-name.ts'
+import { utcTime } from '../text/amounts.ts'
 
 type Parked = { readonly category: string; readonly since: string; readonly resumeAt: string | null }
 
@@ -30,6 +31,26 @@ export function howItContinues(sessionId: string, isLive: boolean, category: str
   return `continues automatically; to retry now: ${cmd('resume')} ${sessionId}`
 }
 
+/** Without a daemon. Without a category, the turn was interrupted. */
+export function howToContinue(sessionId: string, category?: string): string {
+  const here = `to continue it: ${cmd('run')} --continue (in its folder) or ${cmd('run')} --session ${sessionId}`
+  return category !== undefined && waitsForPerson(category)
+    ? `${here}; under ${cmd('up')}: ${cmd('resume')} ${sessionId}`
+    : `${here}; ${cmd('up')} continues it automatically`
+}
+
+/** The journal says that it is in progress, but no daemon works on it. */
+export const isAbandoned = (record: { readonly state: string; readonly live?: unknown }): boolean =>
+  record.live === false && IN_PROGRESS.has(record.state)
+
+/** Somebody has to act, or it is enough to wait. */
+export const exitCodeWhenParked = (category: string): number =>
+  isFaultCategory(category) && EXIT_CODE_BY_CATEGORY[category] === EXIT_CODES.credentials
+    ? EXIT_CODES.credentials
+    : EXIT_CODES.transient
+
+// ---- details, in the order they are used above ----
+
 /** Only its steps park a turn with this category, and only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
   `to give it as many steps again: ${cmd('run')} --session ${sessionId} (or ${cmd('resume')} ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
@@ -41,19 +62,6 @@ const howToApprove = (sessionId: string): string =>
 /** A key from this terminal comes first, whatever the turn's key was and wherever it came from. */
 const howToBringKey = (sessionId: string): string =>
   `to continue it with the key of your terminal: ${cmd('resume')} ${sessionId}; a changed key in the daemon's configuration (${cmd('login')}) continues it automatically`
-
-/** Without a daemon. Without a category, the turn was interrupted. */
-export function howToContinue(sessionId: string, category?: string): string {
-  const here = `to continue it: ${cmd('run')} --continue (in its folder) or ${cmd('run')} --session ${sessionId}`
-  return category !== undefined && waitsForPerson(category)
-    ? `${here}; under ${cmd('up')}: ${cmd('resume')} ${sessionId}`
-    : `${here}; ${cmd('up')} continues it automatically`
-}
-
-/** `2026-11-15 22:40:36 UTC`. */
-export const utcTime = (at: string): string => `${at.slice(0, 19).replace('T', ' ')} UTC`
-
-// ---- details ----
 
 /** `up` cannot know when that has changed. */
 const waitsForPerson = (category: string): boolean =>
@@ -81,3 +89,5 @@ function thing(category: FaultCategory): string {
   if (boundary === 'runner' || boundary === 'box') return 'the runner'
   return boundary === 'model' || boundary === 'process' ? 'the model server' : 'the next daemon'
 }
+
+const IN_PROGRESS: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])

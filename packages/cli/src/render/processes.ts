@@ -1,9 +1,8 @@
 /** Background processes as text, and the command that stops one. Pure. */
 import type { SessionProcess } from '@breakfall/wire'
-import { printable } from './printable.ts'
-import { shellQuoted } from './shell-quoted.ts'
-import { tableOf } from './table.ts'
-import { cmd } from '../process/command-name.ts'
+import { cmd, shellQuoted } from '../process/command-name.ts'
+import { printable } from '../text/printable.ts'
+import { tableOf } from '../text/table.ts'
 
 const HEAD = ['NAME', 'STATE', 'PORTS', 'SESSION', 'FOLDER'] as const
 

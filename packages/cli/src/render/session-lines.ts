@@ -1,11 +1,9 @@
 /** Sessions as lines of text. Pure. */
 import { isCutOff, type Session, type Turn, type TurnSummary } from '@breakfall/wire'
-import { shortener } from '../sessions/ids.ts'
-import { isAbandoned } from '../sessions/lookup.ts'
-import { age, money, sumOf, tokens } from './amounts.ts'
-import type { Output } from './output.ts'
-import { parkedLines, utcTime } from './parked.ts'
-import { tableOf } from './table.ts'
+import type { Output } from '../terminal/output.ts'
+import { age, money, sumOf, tokens, utcTime } from '../text/amounts.ts'
+import { shortener, tableOf } from '../text/table.ts'
+import { isAbandoned, parkedLines } from './parked.ts'
 
 const HEAD = ['SESSION', 'AGE', 'STATE', 'FOLDER', 'MODEL', 'TITLE'] as const
 

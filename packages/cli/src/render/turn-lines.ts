@@ -1,14 +1,13 @@
 /** A turn as lines of text: how it went, what it used and what it changed. Pure. */
 import { duration } from '@breakfall/faults/internal'
 import { isCutOff, type Turn } from '@breakfall/wire'
-import { isAbandoned } from '../sessions/lookup.ts'
-import { money, tokens } from './amounts.ts'
-import { changedText } from './changed-text.ts'
-import { counted } from './counted.ts'
-import { CUT_OFF, finishLines } from './finish-lines.ts'
-import { howToContinue, parkedLines } from './parked.ts'
-import { shortened } from './table.ts'
 import { cmd } from '../process/command-name.ts'
+import type { Output } from '../terminal/output.ts'
+import { counted, money, tokens } from '../text/amounts.ts'
+import { shortened } from '../text/table.ts'
+import { changedText } from './changed-text.ts'
+import { CUT_OFF, finishLines } from './finish-lines.ts'
+import { howToContinue, isAbandoned, parkedLines } from './parked.ts'
 
 export type TurnNotes = {
   /** Said below the headline. */
@@ -53,6 +52,14 @@ export function turnFacts(turn: Turn, survived: readonly string[] = []): readonl
     ...longOutputs.map((execId) => ['cut', `a long output; all of it: ${cmd('output')} ${execId}`] as const),
   ]
   return facts.flatMap(([name, text]) => (text === '' ? [] : [`${name.padEnd(8)} ${text}`]))
+}
+
+export const isOver = ({ state }: Turn): boolean => state === 'finished' || state === 'failed' || state === 'cancelled'
+
+/** `note` is for a turn that has not ended. */
+export function showTurn(turn: Turn, out: Output, { note, survived }: TurnNotes = {}): void {
+  if (out.json) out.result(turn)
+  else for (const line of turnLines(turn, { note: isOver(turn) ? undefined : note, survived })) out.line(line)
 }
 
 // ---- details, in the order they are used above ----

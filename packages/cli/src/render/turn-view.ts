@@ -5,17 +5,16 @@
  *     is shown once it is final, so discarded text never appears at all.
  * I2  What counts as a survived fault is decided in the wire package, for all readers. Here it gets its words.
  */
+import { isIP } from 'node:net'
+import type { Diagnostic } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { firstRecord, isFailedPark, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
-import { withCauses } from './cause-lines.ts'
-import { counted } from './counted.ts'
-import { type Delta, HeldText } from './held-text.ts'
-import { printable } from './printable.ts'
-import { refusedLine } from './refused-names.ts'
-import { shortened } from './table.ts'
-import { isCutMark } from '../sessions/journalled-output.ts'
 import { cmd } from '../process/command-name.ts'
+import { counted } from '../text/amounts.ts'
+import { printable } from '../text/printable.ts'
+import { shortened } from '../text/table.ts'
+import { type Delta, HeldText } from './held-text.ts'
 
 /** `text` continues the current line; `line` is a whole line. */
 export type Segment = {
@@ -25,9 +24,6 @@ export type Segment = {
 }
 
 export type Survived = { readonly category: string; readonly what: string; readonly how: string }
-
-const OUTPUT_LINES_MAX = 12 // of a tool's output: the first lines, and the last
-const LINE_CHARS_MAX = 400
 
 export class TurnView {
   readonly survived: Survived[] = []
@@ -298,7 +294,49 @@ export class TurnView {
   }
 }
 
-// ---- details ----
+/** `shortened the conversation: 12 results became notes, 402 kB → 160 kB`. */
+export function compactedText(event: SessionEventOf<'compacted'>): string {
+  const { droppedResults, summaryBytes, requestBytesBefore, requestBytesAfter } = event
+  const notes =
+    droppedResults === 0
+      ? []
+      : [`${counted(droppedResults, 'old tool result')} became ${droppedResults === 1 ? 'a note' : 'notes'}`]
+  const summary = summaryBytes === 0 ? [] : ['the oldest steps became a summary']
+  return `shortened the conversation: ${[...notes, ...summary].join(', ')} (${kb(requestBytesBefore)} → ${kb(requestBytesAfter)})`
+}
+
+/** The line with which the daemon marks what it left out. */
+export const CUT_MARK = /^\[… \d+ bytes left out here; the runner keeps all of it …\]$/m
+
+export const isCutMark = (line: string): boolean => line.startsWith('[… ') && CUT_MARK.test(line)
+
+/** `end`: how the command ended, such as `exit 137`. The causes follow it in the same line. */
+export function withCauses(end: string, diagnostics: readonly Diagnostic[]): string {
+  const causes = diagnostics.filter(isCause).map((diagnostic) => sentence(diagnostic, end))
+  const flag = diagnostics.some(isOutOfMemory) ? '; in a new session: --memory-mb NUMBER' : ''
+  return causes.length === 0 ? end : `${end}: ${causes.join('; ')}${flag}`
+}
+
+/** `allowed`: what the box may reach, if that is known. Undefined if nothing was refused. */
+export function refusedLine(
+  diagnostics: readonly Diagnostic[],
+  allowed: readonly string[] | undefined,
+): string | undefined {
+  const denied = diagnostics.find(({ id }) => id === 'network_denied')
+  if (denied === undefined) return undefined
+  const names = [...new Set((denied.evidence ?? []).map(patternOf))].filter(
+    (name) => isIP(name.replace(/:\d+$/, '')) === 0,
+  )
+  // Refused for another reason than its name, it would be refused again.
+  if (names.length === 0 || denied.message.includes(', because')) return denied.message
+  const before = allowed === undefined ? ['NAMES'] : allowed.map(withoutPrefix)
+  return `${denied.message}; to allow it in a new session: --network ${[...before, ...names].join(',')}`
+}
+
+// ---- details, in the order they are used above ----
+
+const OUTPUT_LINES_MAX = 12 // of a tool's output: the first lines, and the last
+const LINE_CHARS_MAX = 400
 
 /** An event that only the status line shows ends no line of output. */
 function continues(open: SessionEventOf<'tool-output'> | undefined, event: SessionEvent): boolean {
@@ -334,17 +372,6 @@ function movedText({ from, to, filesKept }: SessionEventOf<'box-moved'>): string
   return `runner ${from} was lost; the session has a new box at ${to}, and ${files}`
 }
 
-/** `shortened the conversation: 12 results became notes, 402 kB → 160 kB`. */
-export function compactedText(event: SessionEventOf<'compacted'>): string {
-  const { droppedResults, summaryBytes, requestBytesBefore, requestBytesAfter } = event
-  const notes =
-    droppedResults === 0
-      ? []
-      : [`${counted(droppedResults, 'old tool result')} became ${droppedResults === 1 ? 'a note' : 'notes'}`]
-  const summary = summaryBytes === 0 ? [] : ['the oldest steps became a summary']
-  return `shortened the conversation: ${[...notes, ...summary].join(', ')} (${kb(requestBytesBefore)} → ${kb(requestBytesAfter)})`
-}
-
 const kb = (bytes: number): string => `${Math.max(1, Math.round(bytes / 1000))} kB`
 
 function queuedBehind({ behind }: SessionEventOf<'turn-queued'>): string {
@@ -372,3 +399,18 @@ function approvalText({ decision, reason }: SessionEventOf<'approval'>): string 
   if (decision === 'deny') return `✗ denied${reason === null ? '' : `: ${reason}`}`
   return decision === 'allow' ? '✓ approved' : '✓ approved for this session'
 }
+
+/** What `refusedLine` reports has a line of its own. */
+const isCause = ({ id, rank }: Diagnostic): boolean =>
+  (rank === 'cause' && id !== 'network_denied') || id === 'oom_killed_child'
+
+/** A command that could not start has its cause in its text already. */
+const sentence = ({ message, advice }: Diagnostic, end: string): string =>
+  end.includes(message) ? advice : `${message}; ${advice}`
+
+const isOutOfMemory = ({ id }: Diagnostic): boolean => id.startsWith('oom_killed')
+
+/** A name alone means the ports 80 and 443. */
+const patternOf = (tried: string): string => tried.replace(/:(?:80|443)$/, '')
+
+const withoutPrefix = (name: string): string => name.replace(/^preset:/, '')

@@ -1,16 +1,15 @@
-/** Finds the turn of a session, and recognises abandoned turns. */
+/**
+ * Finds sessions and turns, also by the first characters of their ids, as people copy them. Ids start with their time, so a session
+ * and its first turn often share a prefix; the session wins, because wherever a turn is expected a session's id stands for its turn.
+ */
+import type { SessionViewer } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import type { Session } from '@breakfall/wire'
+import type { Session, Turn } from '@breakfall/wire'
 import { cmd } from '../process/command-name.ts'
+import { shortener } from '../text/table.ts'
 
 /** The current turn, else the last one. */
 export const lastTurnId = ({ turnId, turn }: Session): string | undefined => turnId ?? turn?.id
-
-/** The journal says that it is in progress, but no daemon works on it. */
-export const isAbandoned = (record: { readonly state: string; readonly live?: unknown }): boolean =>
-  record.live === false && IN_PROGRESS.has(record.state)
-
-const IN_PROGRESS: ReadonlySet<string> = new Set(['busy', 'queued', 'running', 'retrying'])
 
 /** For `.catch`: a missing record is undefined, any other failure stays one. */
 export function ifNotFound(error: unknown): undefined {
@@ -20,3 +19,58 @@ export function ifNotFound(error: unknown): undefined {
 
 export const noSuchId = (id: string): Fault =>
   new Fault('not_found', { error: `No session or turn has the id ${id}. To see those there are: ${cmd('sessions')}` })
+
+export const isFullId = (text: string): boolean => FULL_ID.test(text)
+
+/** The full id. Anything that is not the prefix of a known id is returned unchanged, for the look-up to report. */
+export async function fullId(viewer: SessionViewer, given: string): Promise<string> {
+  if (isFullId(given) || !ID_PREFIX.test(given)) return given
+  const byId = (await viewer.sessionPage({ q: given })).sessions
+  const found = matching(byId, given)
+  const [first, ...more] = found
+  if (first === undefined) return turnMatching((await viewer.sessionPage({})).sessions, given) ?? given
+  if (more.length === 0) return first.id
+  throw new Fault('invalid_request', {
+    error: `${found.length} ids start with ${given}; use more characters:${listed(found)}`,
+  })
+}
+
+/** The turn with that id, or the current turn of the session with that id. */
+export async function turnFor(viewer: SessionViewer, given: string): Promise<Turn> {
+  const id = await fullId(viewer, given)
+  const turn = await viewer.turn(id).catch(ifNotFound)
+  if (turn !== undefined) return turn
+  const session = await viewer.session(id).catch(ifNotFound)
+  if (session === undefined) throw noSuchId(id)
+  if (session.turnId === null)
+    throw new Fault('not_found', {
+      error: `Session ${id} is idle: it has no running or parked turn. To continue: ${cmd('run')} --session ${id} "PROMPT"`,
+    })
+  return viewer.turn(session.turnId)
+}
+
+// ---- details, in the order they are used above ----
+
+const FULL_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const ID_PREFIX = /^[0-9a-f][0-9a-f-]{0,34}$/
+
+type Candidate = { readonly id: string; readonly label: string }
+
+const matching = (sessions: readonly Session[], given: string): readonly Candidate[] =>
+  sessions
+    .filter(({ id }) => id.startsWith(given))
+    .map(({ id, title }) => ({ id, label: `session${title === null ? '' : ` "${title}"`}` }))
+
+/** Of the newest sessions the current or last turn; another turn needs its full id. */
+function turnMatching(sessions: readonly Session[], given: string): string | undefined {
+  return sessions.map(lastTurnId).find((id) => id?.startsWith(given))
+}
+
+const LISTED_MAX = 8
+
+/** One per line. */
+function listed(found: readonly Candidate[]): string {
+  const shortId = shortener(found.map(({ id }) => id))
+  const lines = found.slice(0, LISTED_MAX).map(({ id, label }) => `\n  ${shortId(id)}  ${label}`)
+  return `${lines.join('')}${found.length > LISTED_MAX ? '\n  …' : ''}`
+}

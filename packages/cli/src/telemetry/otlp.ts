@@ -5,9 +5,7 @@
  * I1  A collector that is slow or gone slows nothing: spans wait in a bounded queue, and what does not fit is dropped.
  */
 import { describeCause, Fault } from '@breakfall/faults'
-import { version } from '../process/version.ts'
-import { collectorProblem } from './probe.ts'
-import { collectorWatch, type Signal } from './collector-watch.ts'
+import { version } from '../process/self.ts'
 
 export type Telemetry = {
   /** Sends what is left, for a moment at most. */
@@ -61,9 +59,47 @@ export async function startTelemetry(
   }
 }
 
-// ---- details ----
+/** Undefined if it takes them, else why not. */
+export async function collectorProblem(endpoint: string): Promise<string | undefined> {
+  try {
+    const response = await fetch(`${endpoint.replace(/\/+$/, '')}/v1/traces`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"resourceSpans":[]}',
+      signal: AbortSignal.timeout(PROBE_MS),
+    })
+    await response.body?.cancel()
+    return response.ok ? undefined : `HTTP ${response.status}`
+  } catch (error) {
+    return describeCause(error)
+  }
+}
+
+/**
+ * Notices when the collector of spans and metrics stops taking them, and when it takes them again. Pure.
+ *
+ * I1  One sentence per outage, however many exports fail in it, and one when it is over.
+ */
+export type Signal = 'traces' | 'metrics'
+
+/** Returns what to say about the end of an export, if anything. `problem`: undefined if it went well. */
+export function collectorWatch(endpoint: string): (signal: Signal, problem: string | undefined) => string | undefined {
+  const failing = new Set<Signal>() // a collector may take traces and refuse metrics
+  return (signal, problem) => {
+    const wasFailing = failing.size > 0
+    if (problem === undefined) failing.delete(signal)
+    else failing.add(signal)
+    const isFailing = failing.size > 0
+    if (isFailing === wasFailing) return undefined // I1
+    if (!isFailing) return `The telemetry collector at ${endpoint} takes spans and metrics again.`
+    return `The telemetry collector at ${endpoint} does not take ${signal} (${problem}). Breakfall keeps working and drops what it cannot send. Start the collector, or correct [telemetry] otlpEndpoint.`
+  }
+}
+
+// ---- details, in the order they are used above ----
 
 const SPANS_MAX = 4_096 // a few megabytes
+
 const BATCH_MS = 1_000 // people watch
 const METRICS_MS = 15_000
 const EXPORT_MS = 5_000
@@ -108,3 +144,5 @@ async function load() {
     })
   }
 }
+
+const PROBE_MS = 3_000

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startTcpProxy } from '@breakfall/chaos'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
-import { startMovingProxy } from '../../../cli/src/rehearsal/moving-proxy.ts'
-import { startStageRunner } from '../../../cli/src/rehearsal/stage-runner.ts'
+import { startDemoRunner } from '../../../cli/src/demo-setup/demo-runner.ts'
+import { startMovingProxy } from '../../../cli/src/demo-setup/moving-proxy.ts'
 import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 import { browserTest, textOf } from '../kit/suite.ts'
@@ -18,7 +18,7 @@ browserTest(
   async ({ open }) => {
     await using parts = new AsyncDisposableStack()
     const place = parts.use(new Place())
-    const runner = await startStageRunner({
+    const runner = await startDemoRunner({
       stateDir: join(place.home, 'runner'),
       allowWorkspace: [place.folder],
       isolation: hasSandbox ? undefined : 'process',

@@ -1,0 +1,84 @@
+/** `breakfall approve`: lists tool calls that wait for a person, and answers them. */
+import type { SessionViewer } from '@breakfall/client'
+import { Fault } from '@breakfall/faults'
+import type { ApprovalDecision, Turn } from '@breakfall/wire'
+import type { Context } from '../../command-line/context.ts'
+import { findDaemon, oneShotClient } from '../../daemon/find.ts'
+import { keyForTurn } from '../../model/brought-model.ts'
+import { cmd } from '../../process/command-name.ts'
+import { callText } from '../../render/call-text.ts'
+import { showTurn } from '../../render/turn-lines.ts'
+import { turnFor } from '../../sessions/lookup.ts'
+import { findViewer } from '../../sessions/viewer.ts'
+import type { Output } from '../../terminal/output.ts'
+import { utcTime } from '../../text/amounts.ts'
+
+export type ApproveOptions = {
+  readonly deny?: boolean
+  readonly session?: boolean
+  readonly reason?: string
+  readonly show?: boolean
+}
+
+export async function approveCommand(
+  context: Context,
+  options: ApproveOptions,
+  id: string | undefined,
+): Promise<number | void> {
+  const { config, out } = context
+  if (options.deny === true && options.session === true)
+    throw new Fault('invalid_request', { error: '--deny and --session contradict each other' })
+  const { deny, session, reason: given, show = false } = options
+  if (show && (deny ?? session ?? given) !== undefined)
+    throw new Fault('invalid_request', {
+      error: '--show answers nothing, so it takes no --deny, --session or --reason',
+    })
+  const { viewer } = await findViewer(config, '')
+  if (id === undefined) return list(viewer, show, context)
+  const turn = await turnFor(viewer, id)
+  if (turn.approval === undefined)
+    throw new Fault('turn_not_parked', { error: `Turn ${turn.id} does not wait for an approval; it is ${turn.state}` })
+  if (show) return showWaiting([turn], show, out)
+  const decision: ApprovalDecision =
+    options.deny === true ? 'deny' : options.session === true ? 'allow_session' : 'allow'
+  const reason = options.reason === undefined ? {} : { reason: options.reason }
+  const daemon = await findDaemon(config)
+  if (daemon === undefined) {
+    // No daemon would continue the turn, so this command does, to its end.
+    const isolation = turn.approval.tool.startsWith('mcp__') ? {} : ({ isolation: 'process' } as const)
+    const { runCommand } = await import('../run/run.ts')
+    return runCommand(context, { session: turn.sessionId, answer: { decision, ...reason, ...isolation } }, [])
+  }
+  const { callId } = turn.approval
+  const provider = keyForTurn(turn, config) // a daemon that restarted has forgotten the key
+  showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason, provider }), out)
+}
+
+// ---- details ----
+
+async function list(viewer: SessionViewer, isWhole: boolean, { out }: Context): Promise<void> {
+  const { sessions } = await viewer.sessionPage({ state: 'parked' })
+  const waiting: Turn[] = []
+  for (const { turn } of sessions) {
+    if (turn?.parked?.category === 'approval_needed') waiting.push(await viewer.turn(turn.id))
+  }
+  showWaiting(waiting, isWhole, out)
+}
+
+/** Each call to its end if `isWhole`. A program always gets all of it. */
+function showWaiting(waiting: readonly Turn[], isWhole: boolean, out: Output): void {
+  if (out.json) {
+    for (const { id: turnId, sessionId, approval } of waiting) out.data({ turnId, sessionId, ...approval })
+    return out.result({ outcome: 'finished', waiting: waiting.length })
+  }
+  if (waiting.length === 0) out.line('no call waits for an approval')
+  for (const { sessionId, approval } of waiting) {
+    if (approval === undefined) continue
+    const { text, isCut } = callText(approval.tool, approval.arguments, isWhole ? Infinity : undefined)
+    out.line(`${sessionId}  ${text}`)
+    const until = approval.expiresAt === null ? '' : `; it waits until ${utcTime(approval.expiresAt)}`
+    out.line(`  ${approval.why}${until}`)
+    if (isCut) out.line(`  to see all of it: ${cmd('approve')} ${sessionId} --show`)
+    out.line(`  ${cmd('approve')} ${sessionId}   or   ${cmd('approve')} ${sessionId} --deny --reason TEXT`)
+  }
+}
