@@ -38,7 +38,7 @@ async function ours(server: McpServer | undefined, onSent: () => Promise<void>):
   keys += 1
   const end = await server?.call(
     { tool: 'mcp__modern__add', arguments: { a: 1, b: 2 }, key: `k${keys}` },
-    { signal: NEVER, waitMs: 30_000, onSent },
+    { signal: NEVER, onSent },
   )
   if (end?.kind !== 'answered' || end.text !== '3') throw new Error(`a call ended as ${end?.kind ?? 'nothing'}`)
 }

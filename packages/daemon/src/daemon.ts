@@ -119,7 +119,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       }),
       ...checkpointHandlers(parts.undoing),
       ...processHandlers(parts.processes),
-      ...mcpHandlers(parts.outside, limits),
+      ...mcpHandlers(parts.outside),
       ...fleetHandlers(store),
       ...runnerHandlers(parts.runnerFleet),
       ...consoleHandlers(door, options.console ?? NO_CONSOLE),

@@ -221,7 +221,6 @@ export const DAEMON_LIMITS = {
   idleCharsMax: 64 * 1024 * 1024, // total size of their journals; a long conversation is loaded again quickly
   boxSweepMs: 60_000, // between two looks for boxes that an earlier process left running
   mcpGraceMs: 5_000, // how long the start of a turn waits for servers of tools; an installed server is ready by then
-  mcpCallWaitMs: 30_000, // how long a call waits for a server that restarts
   retentionMs: 60_000, // between two passes of retention, each of which is one short query if there is nothing to delete
 } as const
 

@@ -1,4 +1,7 @@
-/** `fetch` for a server at a URL: a response, or one event of a stream, may not be larger than a message. */
+/**
+ * `fetch` for a server at a URL: a response, or one event of a stream, may not be larger than a message. The end of a stream also
+ * ends its last event: a server that sends a whole answer without the blank line after it has answered.
+ */
 
 export function boundedFetch(bytesMax: number): typeof fetch {
   return async (input, init) => {
@@ -13,6 +16,7 @@ export function boundedFetch(bytesMax: number): typeof fetch {
 // ---- details ----
 
 const LF = 0x0a
+const BLANK_LINE = new TextEncoder().encode('\n\n')
 
 function counter(
   bytesMax: number,
@@ -25,6 +29,9 @@ function counter(
       bytes = last === -1 ? bytes + chunk.length : chunk.length - last - 1
       if (bytes > bytesMax) controller.error(new Error(`a message of more than ${Math.round(bytesMax / 2 ** 20)} MiB`))
       else controller.enqueue(chunk)
+    },
+    flush(controller) {
+      if (isStream) controller.enqueue(BLANK_LINE)
     },
   })
 }

@@ -4,7 +4,15 @@
  * I1  `refused` is said only if the server certainly did not run the tool. Whatever left and got no answer is `lost`.
  */
 import { classify, Fault, type FaultCategory, isFault } from '@breakfall/faults'
-import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from '@modelcontextprotocol/client'
+import { isObject } from '@breakfall/faults/internal'
+import {
+  InsufficientScopeError,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client'
 import type { TaskHandle, TrackedCall } from './tap.ts'
 
 export type CallEnd =
@@ -34,9 +42,11 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
   })
   const away: FaultCategory = callee.address === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
   if (call.isCut) return lost(away, 'its response was cut off')
+  if (call.asked !== undefined) return { kind: 'answered', isError: true, text: asksText(call.asked) }
   const isUnrefreshed = isFault(thrown) && thrown.category === 'mcp_unreachable' && thrown.report.sideEffects === 'none'
   if (isUnrefreshed) return { kind: 'refused', fault: thrown } // the server refused the token, and there is no new one yet
   if (SdkHttpError.isInstance(thrown)) return httpEnd(thrown, callee)
+  if (InsufficientScopeError.isInstance(thrown)) return { kind: 'refused', fault: scopeFault(thrown, callee) }
   if (UnauthorizedError.isInstance(thrown)) return refused('mcp_auth_failed', 'it asks for credentials')
   if (ProtocolError.isInstance(thrown)) {
     const { message } = thrown
@@ -54,9 +64,6 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
     ? lost(away, messageOf(thrown))
     : { kind: 'lost', fault: classified.with({ sideEffects: 'unknown' }) }
 }
-
-/** The server does not know our session any more, so it has not run anything. */
-export const isSessionLost = (thrown: unknown): boolean => SdkHttpError.isInstance(thrown) && thrown.status === 404
 
 /** The call took too long, and says nothing about the connection. */
 export const isTimeout = (thrown: unknown): boolean =>
@@ -83,13 +90,55 @@ const DETAIL_CHARS = 300
 export const messageOf = (thrown: unknown): string =>
   (thrown instanceof Error ? thrown.message : String(thrown)).replace(/\s+/g, ' ').slice(0, DETAIL_CHARS)
 
-/** A server that answers 4xx has refused the request. After a 5xx, nobody knows what happened behind a proxy. */
+function scopeFault(thrown: InstanceType<typeof InsufficientScopeError>, { name }: Callee): Fault {
+  const { requiredScope } = thrown
+  const scope = requiredScope === undefined ? '' : ` (scope ${requiredScope.slice(0, 200)})`
+  const message = {
+    happened: `The MCP server ${name} needs more rights for this call than your login has${scope}.`,
+    advice: `Log in again with "breakfall mcp login ${name}", which asks for them too.`,
+  }
+  return new Fault('mcp_auth_failed', { cause: thrown, sideEffects: 'none', facts: { name }, message })
+}
+
+/** Its server may have done a part of it before it asked. */
+const asksText = (question: string): string =>
+  question === ''
+    ? 'This call was not completed: its server asked for it again and again.'
+    : `This call was not completed: its server asks for input, which Breakfall cannot give. It asks: ${question.slice(0, 1_000)}`
+
+/**
+ * By their meaning, some answers are given before anything runs. Any other may come from a proxy that lost the server's answer, or
+ * from a second server that was sent the request after the first: those do not know our session.
+ */
 function httpEnd(thrown: InstanceType<typeof SdkHttpError>, callee: Callee): CallEnd {
   const { status } = thrown
-  const sideEffects = status < 500 ? 'none' : 'unknown'
-  const context = { boundary: 'mcp', ...callee, response: { status, body: thrown.data['text'] }, sideEffects } as const
+  const body = thrown.data['text']
+  const isRefused = REFUSING.has(status) || REFUSING_CODES.has(errorCodeIn(body))
+  const sideEffects = isRefused ? 'none' : 'unknown'
+  const context = { boundary: 'mcp', ...callee, response: { status, body }, sideEffects } as const
   const fault = classify(thrown, context)
-  return { kind: status < 500 ? 'refused' : 'lost', fault }
+  if (isRefused) return { kind: 'refused', fault }
+  const isSession = status === 404 || status === 400
+  const message = {
+    happened: `The MCP server ${callee.name} lost its session with Breakfall (HTTP ${status}).`,
+    advice: '',
+  }
+  const lost = new Fault('mcp_unreachable', { cause: thrown, status, sideEffects, facts: callee, message })
+  return { kind: 'lost', fault: isSession ? lost : fault }
+}
+
+const REFUSING: ReadonlySet<number> = new Set([401, 403, 405, 406, 413, 415, 429])
+
+/** JSON-RPC: not parsed, not valid, no such method; MCP: wrong headers, a capability or a version that is missing. */
+const REFUSING_CODES: ReadonlySet<unknown> = new Set([-32_700, -32_600, -32_601, -32_020, -32_021, -32_022])
+
+function errorCodeIn(body: unknown): unknown {
+  try {
+    const message: unknown = typeof body === 'string' ? JSON.parse(body) : undefined
+    return isObject(message) && isObject(message['error']) ? message['error']['code'] : undefined
+  } catch {
+    return undefined // it is not JSON
+  }
 }
 
 function sdkEnd(
@@ -103,8 +152,4 @@ function sdkEnd(
   return { kind: 'answered', isError: true, text }
 }
 
-const UNUSABLE: ReadonlySet<SdkErrorCode> = new Set([
-  SdkErrorCode.InvalidResult,
-  SdkErrorCode.UnsupportedResultType,
-  SdkErrorCode.InputRequiredRoundsExceeded,
-])
+const UNUSABLE: ReadonlySet<SdkErrorCode> = new Set([SdkErrorCode.InvalidResult, SdkErrorCode.UnsupportedResultType])

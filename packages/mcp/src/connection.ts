@@ -9,12 +9,15 @@ import {
   Client,
   type PriorDiscovery,
   PROTOCOL_VERSION_META_KEY,
+  ProtocolError,
 } from '@modelcontextprotocol/client'
 import manifest from '../package.json' with { type: 'json' }
-import { type CallEnd, type Callee, endOf } from './call-end.ts'
+import type { Fault } from '@breakfall/faults'
+import { type CallEnd, type Callee, endOf, messageOf } from './call-end.ts'
+import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
 import { textOf } from './content.ts'
-import { CALL_KEY, type Tap } from './tap.ts'
+import { CALL_KEY, NOT_FROM_SERVER, type Tap } from './tap.ts'
 import { type McpTool, toolsOf, type ToolList } from './tool.ts'
 import type { McpServerConfig } from './config.ts'
 
@@ -27,11 +30,13 @@ export type ConnectionOptions = {
   readonly startMs: number
   /** How long each request of the handshake may take. Default: `startMs`. */
   readonly handshakeMs?: number | undefined
+  /** From the first error to a list of tools to the next request for it. */
+  readonly relistMs: number
   readonly signal?: AbortSignal | undefined
   /** For messages; undefined for a local process. */
   readonly address?: string | undefined
-  /** The server offers other tools than before. */
-  readonly onTools: (list: ToolList) => void
+  /** The server offers other tools than before, or cannot list them now. */
+  readonly onTools: (list: ToolList | undefined) => void
 }
 
 export type CallRequest = {
@@ -49,15 +54,20 @@ export type CallOptions = {
 }
 
 const CLIENT_INFO = { name: 'breakfall', version: manifest.version }
+/** A request without an effect. */
+const CHECKED = { isSent: true, isCut: false, task: undefined, asked: undefined }
 const CAPABILITIES = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
 const TASK_TTL_MS = 3_600_000
 const LISTEN_MS = 10_000
 const RELIST_MS = 200 // a server that registers ten tools announces ten changes
+const RELIST_MS_MAX = 60_000
 
 export class Connection {
   readonly #options: ConnectionOptions
   readonly #client: Client
   #list: ToolList = { tools: [], refused: [] }
+  #listError: string | undefined
+  #failedLists = 0
   #relisting: NodeJS.Timeout | undefined
   readonly #life = new AbortController()
 
@@ -73,7 +83,6 @@ export class Connection {
     const client = new Client(CLIENT_INFO, {
       capabilities: CAPABILITIES,
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(MCP_LIMITS.probeMs, startMs) } },
-      inputRequired: { autoFulfill: false },
       listMaxPages: MCP_LIMITS.pagesMax,
     })
     client.onerror = () => undefined // a message that nobody can read; the request that it belongs to times out
@@ -100,6 +109,30 @@ export class Connection {
 
   get list(): ToolList {
     return this.#list
+  }
+
+  /** Why a healthy server could not list its tools, in its words. */
+  get listError(): string | undefined {
+    return this.#listError
+  }
+
+  /** The server could have forgotten our session meanwhile. */
+  isQuiet(sinceMs: number): boolean {
+    const { sessionId, heardAt } = this.#options.tap
+    return sessionId !== undefined && systemNow() - heardAt >= sinceMs
+  }
+
+  /** Asks whether the server still has our session, without an effect. A fault if it does not say so. */
+  async check(signal: AbortSignal): Promise<Fault | undefined> {
+    try {
+      await this.exchange('ping', {}, AbortSignal.any([signal, AbortSignal.timeout(MCP_LIMITS.checkMs)]))
+      return undefined
+    } catch (thrown) {
+      signal.throwIfAborted()
+      const isAnswer = thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'number'
+      const end = isAnswer ? undefined : endOf(thrown, CHECKED, this.#callee)
+      return end !== undefined && 'fault' in end ? end.fault : undefined
+    }
   }
 
   get stray(): number {
@@ -165,28 +198,39 @@ export class Connection {
   }
 
   async #relist(limits: { readonly timeout: number; readonly signal?: AbortSignal }): Promise<void> {
-    const { name, config, onTools } = this.#options
+    const { name, config, relistMs, onTools } = this.#options
     if (this.#client.getServerCapabilities()?.tools === undefined) return onTools(this.#list) // it offers something else
     const { unusable } = this.#options.tap
     unusable.clear()
-    const { tools } = await this.#client.listTools(undefined, { ...limits, cacheMode: 'refresh' })
-    const list = toolsOf(name, tools, config)
-    const refused = [...unusable].map((tool) => ({ tool, because: 'its definition is not MCP' }))
-    this.#list = { tools: list.tools, refused: [...list.refused, ...refused] }
-    onTools(this.#list)
+    try {
+      const { tools } = await this.#client.listTools(undefined, { ...limits, cacheMode: 'refresh' })
+      const list = toolsOf(name, tools, config)
+      const refused = [...unusable].map((tool) => ({ tool, because: 'its definition is not MCP' }))
+      this.#list = { tools: list.tools, refused: [...list.refused, ...refused] }
+      this.#listError = undefined
+      this.#failedLists = 0
+      onTools(this.#list)
+    } catch (thrown) {
+      if (!ProtocolError.isInstance(thrown) || thrown.data === NOT_FROM_SERVER) throw thrown
+      // It is healthy: perhaps what it asks for its tools is away. They stay as they were, and it is asked again.
+      this.#listError = `it cannot list its tools: ${messageOf(thrown)}`
+      this.#relistIn(Math.min(RELIST_MS_MAX, relistMs * 2 ** this.#failedLists))
+      this.#failedLists += 1
+      onTools(undefined)
+    }
   }
 
   #followChanges(): void {
-    this.#client.setNotificationHandler('notifications/tools/list_changed', () => this.#relistSoon())
+    this.#client.setNotificationHandler('notifications/tools/list_changed', () => this.#relistIn(RELIST_MS))
     const { tools } = this.#client.getServerCapabilities() ?? {}
     if (this.isModern && tools?.listChanged === true) void this.#listen()
   }
 
-  #relistSoon(): void {
+  #relistIn(delayMs: number): void {
     clearTimeout(this.#relisting)
     this.#relisting = setTimeout(() => {
       this.#relist({ timeout: this.#options.startMs }).catch(() => undefined) // the last list stays; a call to a tool that is gone fails
-    }, RELIST_MS)
+    }, delayMs)
   }
 
   /** In 2026 a server reports changes only to those who listen. */
@@ -196,7 +240,7 @@ export class Connection {
         const subscription = await this.#client.listen({ toolsListChanged: true }, { timeout: LISTEN_MS })
         const closed = await subscription.closed
         if (closed === 'local' || this.#life.signal.aborted) return
-        this.#relistSoon() // what changed meanwhile was not reported
+        this.#relistIn(RELIST_MS) // what changed meanwhile was not reported
       } catch {
         if (this.#life.signal.aborted) return // it was closed meanwhile; otherwise the server does not offer it now
       }

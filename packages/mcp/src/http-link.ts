@@ -6,6 +6,7 @@
  */
 import { classify, decide, Fault, isFault, POLICY_DEFAULTS, sleep } from '@breakfall/faults'
 import {
+  InsufficientScopeError,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -17,6 +18,7 @@ import { messageOf } from './call-end.ts'
 import { dice, isoNow, systemNow } from './clock.ts'
 import { Connection } from './connection.ts'
 import { Bearer } from './login/bearer.ts'
+import { readLogin, writeLogin } from './login/stored-login.ts'
 import { FAILED_STARTS_MAX, type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
 import type { LinkOptions } from './stdio-link.ts'
 import { Tap } from './tap.ts'
@@ -88,7 +90,7 @@ export class HttpLink implements Link {
   }
 
   async broken(connection: Connection, fault: Fault): Promise<Fault> {
-    if (this.#connection !== connection) return fault
+    if (this.#connection !== connection || this.#lacksScope(fault)) return fault
     this.#connection = undefined
     await connection.close()
     this.#fault = fault
@@ -159,7 +161,7 @@ export class HttpLink implements Link {
         if (decision.action !== 'retry') return this.#set('failed')
         if (this.#state !== 'starting') this.#set('restarting')
         this.#waiters.wake()
-        await sleep(Math.min(this.#options.limits.reconnectMsMax, decision.delayMs), signal)
+        await this.#pause(decision.delayMs, signal)
       }
     }
   }
@@ -186,6 +188,7 @@ export class HttpLink implements Link {
         onTools,
         tap: new Tap(transport),
         startMs: this.#startMs,
+        relistMs: limits.relistMs,
         signal: AbortSignal.any([signal, AbortSignal.timeout(this.#startMs)]),
         address: this.#callee.address,
       })
@@ -196,6 +199,26 @@ export class HttpLink implements Link {
       if (prior !== undefined) eras.forget(config)
       throw thrown
     }
+  }
+
+  /** A call that waits makes it try sooner: it may have only a minute. */
+  async #pause(delayMs: number, signal: AbortSignal): Promise<void> {
+    const { reconnectMsMax, reconnectWantedMsMax } = this.#options.limits
+    let rest = Math.min(reconnectMsMax, delayMs)
+    do {
+      await sleep(Math.min(rest, reconnectWantedMsMax), signal)
+      rest -= reconnectWantedMsMax
+    } while (rest > 0 && !signal.aborted && this.#waiters.count === 0)
+  }
+
+  /** Only a login helps with this call, and others may go on. The next login asks for what was missing. */
+  #lacksScope({ cause }: Fault): boolean {
+    if (!InsufficientScopeError.isInstance(cause)) return false
+    const { name, config, stateDir } = this.#options
+    const login = stateDir === undefined ? undefined : readLogin(stateDir, name, config.url ?? '')
+    if (stateDir !== undefined && login !== undefined)
+      writeLogin(stateDir, name, { ...login, missingScope: cause.requiredScope })
+    return true
   }
 
   /** The user's own headers come first. */

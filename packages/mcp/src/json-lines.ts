@@ -3,6 +3,7 @@
  *
  * I1  At most `bytesMax` of an unfinished line are kept. A longer line is reported once, and nothing of it is parsed.
  * I2  A line that is not JSON-RPC is reported, not thrown: servers print banners.
+ * I3  The end of the output ends its last line: a server that dies after a whole answer has answered.
  */
 import { deserializeMessage, type JSONRPCMessage } from '@modelcontextprotocol/client'
 
@@ -35,6 +36,10 @@ export class JsonLines {
       start = end + 1
     }
     if (start < chunk.length) this.#hold(Buffer.from(chunk.subarray(start))) // a copy: the chunk belongs to the pipe
+  }
+
+  end(): void {
+    if (this.#held.length > 0) this.#line() // I3
   }
 
   #hold(bytes: Buffer): void {

@@ -57,6 +57,10 @@ export class LogTail {
 export class Waiters {
   readonly #waiting = new Set<() => void>()
 
+  get count(): number {
+    return this.#waiting.size
+  }
+
   wake(): void {
     for (const wake of this.#waiting) wake()
   }

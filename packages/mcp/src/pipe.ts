@@ -77,6 +77,7 @@ export class Pipe implements Transport {
 
   /** The process is gone or being ended. */
   end(): void {
+    if (!this.#isClosed) this.#lines.end()
     this.#isOver = true
     this.#over.resolve(true)
     void this.close()

@@ -3,12 +3,14 @@
  *
  * I1  `onSent` is awaited before the call leaves, so the caller's journal has it first.
  * I2  A call made against another definition of a tool than the server offers now is refused by name.
- * I3  A call that was refused because its session was lost is sent once more, to the new session. Nothing else is repeated here.
+ * I3  A call that left is never sent again, also if its session is gone. One that certainly did not leave waits for a connection.
+ * I4  A lost session is found by a request without an effect, before a call, if the server could have forgotten it meanwhile.
  */
 import { Fault, isFault } from '@breakfall/faults'
 import type { McpDetail } from '@breakfall/wire'
 import type { CallEnd } from './call-end.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
+import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
 import type { Connection } from './connection.ts'
 import { HttpLink } from './http-link.ts'
@@ -43,9 +45,9 @@ export type ToolCallRequest = {
 
 export type ToolCallOptions = {
   readonly signal: AbortSignal
-  /** How long to wait for a server that is not ready. */
-  readonly waitMs: number
   readonly onSent?: (() => Promise<void>) | undefined
+  /** What `onSent` announced did not leave after all; it is called again before the next attempt. */
+  readonly onUnsent?: (() => Promise<void>) | undefined
   readonly onTask?: ((taskId: string) => Promise<void>) | undefined
   readonly onProgress?: ((message: string) => void) | undefined
 }
@@ -64,9 +66,11 @@ export class McpServer {
     this.#limits = options.limits
     const given: LinkOptions = {
       ...options,
-      onTools: ({ tools, refused }) => {
-        this.#tools = new Map(tools.map((tool) => [tool.name, tool]))
-        this.#refused = refused
+      onTools: (list) => {
+        if (list !== undefined) {
+          this.#tools = new Map(list.tools.map((tool) => [tool.name, tool]))
+          this.#refused = list.refused
+        }
         options.onState()
       },
     }
@@ -74,7 +78,8 @@ export class McpServer {
   }
 
   get status(): McpStatus {
-    const { state, since, connection, fault, lastExit } = this.#link
+    const { state, since, connection, lastExit } = this.#link
+    const error = state === 'ready' ? connection?.listError : this.#link.fault?.error
     return {
       name: this.name,
       state,
@@ -82,7 +87,7 @@ export class McpServer {
       tools: this.#tools.size,
       since,
       ...(lastExit === null ? {} : { lastExit }),
-      ...(fault === null || state === 'ready' ? {} : { error: fault.error }),
+      ...(error === undefined ? {} : { error }),
     }
   }
 
@@ -121,10 +126,15 @@ export class McpServer {
     return this.#link.log
   }
 
-  /** Why its tools are missing, or null if it is ready. */
+  /** How long a call waits for it while it is away. */
+  get awayMs(): number {
+    return this.config.awayMs ?? this.#limits.awayMs
+  }
+
+  /** Why its tools are missing, or null if they are not. */
   get missing(): string | null {
-    const { state, fault } = this.#link
-    if (state === 'ready') return null
+    const { state, fault, connection } = this.#link
+    if (state === 'ready') return connection?.listError ?? null
     return state === 'starting' ? 'it is still starting' : (fault?.error ?? `it is ${state}`)
   }
 
@@ -166,8 +176,9 @@ export class McpServer {
 
   async call(request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
     const { signal } = options
+    const until = systemNow() + this.awayMs
     for (let attempt = 1; ; attempt += 1) {
-      const connection = await this.#connection(options)
+      const connection = await this.#connection(signal, until)
       if (isFault(connection)) return signal.aborted ? { kind: 'cancelled' } : { kind: 'refused', fault: connection }
       const end = await this.#callOn(connection, request, options)
       if (end.kind === 'task') {
@@ -177,8 +188,10 @@ export class McpServer {
       if (end.kind !== 'lost' && end.kind !== 'refused') return end
       if (NOT_BROKEN.has(end.fault.category) && end.kind === 'refused') return end
       const fault = await this.#link.broken(connection, end.fault)
-      const isNewSession = end.kind === 'refused' && end.fault.report.status === 404 && attempt === 1
-      if (isNewSession) continue // I3
+      if (isUnsent(end) && attempt < ATTEMPTS_MAX && systemNow() < until) {
+        await options.onUnsent?.()
+        continue // I3
+      }
       return { kind: end.kind, fault: fault.with({ sideEffects: end.fault.report.sideEffects }) }
     }
   }
@@ -196,11 +209,17 @@ export class McpServer {
   }
 
   /** A fault if there is none in time. */
-  async #connection({ signal, waitMs }: ToolCallOptions): Promise<Connection | Fault> {
+  async #connection(signal: AbortSignal, until: number): Promise<Connection | Fault> {
     const { connection } = this.#link
-    if (connection !== undefined && !signal.aborted) return connection
+    if (connection !== undefined && !signal.aborted && !connection.isQuiet(this.#limits.quietMs)) return connection
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, until - systemNow()))])
     try {
-      return await this.#link.connected(AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
+      for (;;) {
+        const found = await this.#link.connected(limit)
+        const lost = found === connection ? await found.check(limit) : undefined // I4
+        if (lost === undefined) return found
+        await this.#link.broken(found, lost)
+      }
     } catch (thrown) {
       if (isFault(thrown)) return thrown
       return this.#notReady()
@@ -227,6 +246,14 @@ export class McpServer {
 
 /** These say nothing about the connection. */
 const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered'])
+
+const ATTEMPTS_MAX = 5
+
+/** It did not leave, and it may once the server is back. What a server answers with a status has reached one. */
+const isUnsent = ({ kind, fault }: Extract<CallEnd, { readonly fault: Fault }>): boolean =>
+  kind === 'refused' && UNSENT.has(fault.category) && fault.report.status === undefined
+
+const UNSENT: ReadonlySet<string> = new Set(['mcp_unreachable', 'mcp_server_failed'])
 
 function notOffered({ tool, hash }: ToolCallRequest, isChanged: boolean): Fault {
   const gone = hash === undefined ? 'its server does not offer it' : 'its server does not offer it any more'

@@ -30,7 +30,7 @@ export type LinkOptions = {
   /** Folder in which running children and logins are recorded. */
   readonly stateDir: string | undefined
   readonly onSecrets: (secrets: readonly string[]) => void
-  readonly onTools: (list: ToolList) => void
+  readonly onTools: (list: ToolList | undefined) => void
   readonly onState: () => void
 }
 
@@ -221,6 +221,7 @@ export class StdioLink implements Link {
         prior: known ?? this.#guess,
         startMs: this.#startMs,
         handshakeMs: NO_LIMIT_MS, // I4
+        relistMs: this.#options.limits.relistMs,
         onTools,
       })
       if (pipe.isOver) {

@@ -5,12 +5,15 @@
  * I1  A request gets at most one response. Second answers and answers to nobody are counted and dropped.
  * I2  A call counts as sent from just before it is handed to the transport.
  * I3  One tool that is not MCP does not hide the others: the client, which accepts all or none, never sees it.
+ * I4  A result without a kind is a complete one: clients must read it so, and the client of the SDK does not.
  */
 import { isObject } from '@breakfall/faults/internal'
+import { systemNow } from './clock.ts'
 import {
   isSpecType,
   type JSONRPCMessage,
   type MessageExtraInfo,
+  PROTOCOL_VERSION_META_KEY,
   type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/client'
@@ -26,9 +29,14 @@ export type TrackedCall = {
   /** The response stream ended without a response. */
   isCut: boolean
   task: TaskHandle | undefined
+  /** What the server asked for instead of answering, if that was the last thing it said. */
+  asked: string | undefined
 }
 
-type Sent = { readonly method: string; readonly call: TrackedCall | undefined }
+/** The data of an error that a server did not send. */
+export const NOT_FROM_SERVER = 'the server did not send this error'
+
+type Sent = { readonly method: string; readonly call: TrackedCall | undefined; readonly isModern: boolean }
 type Exchange = { readonly resolve: (result: unknown) => void; readonly reject: (error: Error) => void }
 
 export class Tap implements Transport {
@@ -39,6 +47,8 @@ export class Tap implements Transport {
   stray = 0
   /** A server that was taken for one of 2025, because it started slowly, knows `server/discover` after all. */
   hasAnsweredLate = false
+  /** When it last sent anything. */
+  heardAt = systemNow()
   /** Tools in the server's lists that are not MCP. */
   readonly unusable = new Set<string>()
   readonly #inner: Transport
@@ -84,9 +94,9 @@ export class Tap implements Transport {
     const { id, method, params } = message
     const key = params?._meta?.[CALL_KEY]
     const call = typeof key === 'string' ? this.#calls.get(key) : undefined
-    this.#sent.set(id, { method, call })
+    this.#sent.set(id, { method, call, isModern: params?._meta?.[PROTOCOL_VERSION_META_KEY] !== undefined })
     if (method === 'server/discover') this.#probes.add(id)
-    if (call !== undefined) call.isSent = true // I2
+    if (call !== undefined) Object.assign(call, { isSent: true, asked: undefined }) // I2
     const { onRequestStreamEnd } = options
     const ended = (): void => {
       onRequestStreamEnd?.()
@@ -101,7 +111,7 @@ export class Tap implements Transport {
   }
 
   track(key: string): TrackedCall {
-    const call: TrackedCall = { isSent: false, isCut: false, task: undefined }
+    const call: TrackedCall = { isSent: false, isCut: false, task: undefined, asked: undefined }
     this.#calls.set(key, call)
     return call
   }
@@ -132,16 +142,18 @@ export class Tap implements Transport {
 
   // ---- details ----
 
-  #receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    if ('method' in message) return this.onmessage?.(message, extra)
-    const { id } = message
+  #receive(received: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    this.heardAt = systemNow()
+    if ('method' in received) return this.onmessage?.(received, extra)
+    const { id } = received
     const sent = id === undefined ? undefined : this.#sent.get(id)
     if (id === undefined || sent === undefined) {
-      if (id !== undefined && this.#probes.has(id) && 'result' in message) this.hasAnsweredLate = true
+      if (id !== undefined && this.#probes.has(id) && 'result' in received) this.hasAnsweredLate = true
       this.stray += 1 // I1
       return
     }
     this.#sent.delete(id)
+    const message = sent.isModern ? withKind(received) : received
     const exchange = typeof id === 'string' ? this.#exchanges.get(id) : undefined
     if (exchange !== undefined) {
       if ('result' in message) exchange.resolve(message.result)
@@ -149,10 +161,11 @@ export class Tap implements Transport {
       return
     }
     if (sent.method === 'tools/list' && 'result' in message) return this.onmessage?.(this.#usable(message), extra)
-    const task = sent.call !== undefined && 'result' in message ? taskIn(message.result) : undefined
-    if (task === undefined || sent.call === undefined) return this.onmessage?.(message, extra)
-    sent.call.task = task
-    this.#fail(id, 'the server runs this call as a task')
+    if (sent.call === undefined || !('result' in message)) return this.onmessage?.(message, extra)
+    sent.call.asked = questionIn(message.result)
+    sent.call.task = taskIn(message.result)
+    if (sent.call.task !== undefined) return this.#fail(id, 'the server runs this call as a task')
+    this.onmessage?.(message, extra)
   }
 
   /** I3 */
@@ -179,7 +192,7 @@ export class Tap implements Transport {
   }
 
   #fail(id: string | number, message: string): void {
-    this.onmessage?.({ jsonrpc: '2.0', id, error: { code: -32_000, message } })
+    this.onmessage?.({ jsonrpc: '2.0', id, error: { code: -32_000, message, data: NOT_FROM_SERVER } })
   }
 
   #closed(): void {
@@ -196,6 +209,23 @@ const UNUSABLE_MAX = 100
 export class StdioTap extends Tap {
   readonly stderr = null
   readonly pid = null
+}
+
+type Answer = Exclude<JSONRPCMessage, { readonly method: string }>
+
+/** I4 */
+const withKind = (message: Answer): Answer =>
+  'result' in message && !('resultType' in message.result)
+    ? { ...message, result: { ...message.result, resultType: 'complete' } }
+    : message
+
+/** The first question of a result that asks for input; empty if it only wants the call once more. */
+function questionIn(result: Record<string, unknown>): string | undefined {
+  if (result['resultType'] !== 'input_required') return undefined
+  const { inputRequests } = result
+  const [first]: readonly unknown[] = isObject(inputRequests) ? Object.values(inputRequests) : []
+  const params = isObject(first) ? first['params'] : undefined
+  return isObject(params) && typeof params['message'] === 'string' ? params['message'] : ''
 }
 
 /** Flat in the extension of 2026, under `task` in 2025. */

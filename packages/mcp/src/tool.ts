@@ -63,8 +63,9 @@ const HASH_CHARS = 8
 
 function toolOf(server: string, tool: Tool, trust: McpServerConfig['trust']): McpTool {
   const inputSchema = { ...tool.inputSchema }
-  const { readOnlyHint = false, idempotentHint = false } = tool.annotations ?? {}
+  const { readOnlyHint = false, idempotentHint, destructiveHint } = tool.annotations ?? {}
   const isTrusted = trust === true || (Array.isArray(trust) && trust.includes(tool.name))
+  const isTrustworthy = isTrusted && !(readOnlyHint && destructiveHint === true) // it contradicts itself
   const description = (tool.description ?? tool.title ?? '').slice(0, MCP_LIMITS.descriptionCharsMax).toWellFormed()
   return {
     name: qualifiedName(server, tool.name),
@@ -74,10 +75,10 @@ function toolOf(server: string, tool: Tool, trust: McpServerConfig['trust']): Mc
     inputSchema,
     hash: hashOf(JSON.stringify([tool.name, sorted(inputSchema)])),
     isReadOnly: readOnlyHint,
-    isIdempotent: idempotentHint,
+    isIdempotent: idempotentHint === true,
     isTrusted,
-    mayRepeat: isTrusted && (readOnlyHint || idempotentHint),
-    isSafe: isTrusted && readOnlyHint,
+    mayRepeat: isTrustworthy && (idempotentHint ?? readOnlyHint),
+    isSafe: isTrustworthy && readOnlyHint,
     needsTask: tool.execution?.taskSupport === 'required',
   }
 }

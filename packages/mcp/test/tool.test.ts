@@ -22,32 +22,23 @@ test('too many, too large and doubled tools are refused with a reason, and the r
     refused.slice(0, 2).map(({ tool: name }) => name),
     ['large', 't1'],
   )
-  assert.match(refused.at(-1)?.because ?? '', /may offer 256 tools/)
+  assert.match(refused.at(-1)?.because ?? '', /may offer 4096 tools/)
 })
 
-test('hints count only for tools that the configuration trusts', () => {
+test('hints count only for tools that the configuration trusts, and only if they do not contradict each other', () => {
   const hinted = [
     tool('look', { annotations: { readOnlyHint: true } }),
     tool('put', { annotations: { idempotentHint: true } }),
     tool('plain'),
+    tool('torn', { annotations: { readOnlyHint: true, destructiveHint: true, idempotentHint: true } }),
+    tool('once', { annotations: { readOnlyHint: true, idempotentHint: false } }),
   ]
   const flags = (trust: boolean | string[]) =>
     toolsOf('s', hinted, { trust }).tools.map(({ mayRepeat, isSafe }) => [mayRepeat, isSafe])
-  assert.deepEqual(flags(false), [
-    [false, false],
-    [false, false],
-    [false, false],
-  ])
-  assert.deepEqual(flags(true), [
-    [true, true],
-    [true, false],
-    [false, false],
-  ])
-  assert.deepEqual(flags(['put', 'plain']), [
-    [false, false],
-    [true, false],
-    [false, false],
-  ])
+  const none = [false, false]
+  assert.deepEqual(flags(false), [none, none, none, none, none])
+  assert.deepEqual(flags(true), [[true, true], [true, false], none, none, [false, true]])
+  assert.deepEqual(flags(['put', 'plain']), [none, [true, false], none, none, none])
 })
 
 test('the order of keys does not change a definition, a new field does', () => {

@@ -81,6 +81,7 @@ const mcpServer = body({
     .optional(),
   startMs: integer(100, 3_600_000).optional(),
   callMs: integer(100, 86_400_000).optional(),
+  awayMs: integer(0, 3_600_000).optional(),
 }).refine(({ command, url }) => (command === undefined) !== (url === undefined), {
   error: 'a table with either command or url',
 })

@@ -3,11 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
 import type { McpServer } from '@breakfall/mcp'
-import type { DaemonLimits } from '../options.ts'
 import type { OutsideTools } from '../outside/outside-tools.ts'
 import type { SomeHandlers } from './operations.ts'
 
-export function mcpHandlers(outside: OutsideTools, limits: DaemonLimits) {
+export function mcpHandlers(outside: OutsideTools) {
   const serverIn = (context: RequestContext): McpServer => {
     const name = context.params['name'] ?? ''
     return outside.server(name) ?? notFound(name)
@@ -29,7 +28,7 @@ export function mcpHandlers(outside: OutsideTools, limits: DaemonLimits) {
       context.res.once('close', () => gone.abort()) // a caller that leaves cancels the call
       const end = await server.call(
         { tool: known?.name ?? tool, arguments: given, key: randomUUID() },
-        { signal: gone.signal, waitMs: limits.mcpCallWaitMs },
+        { signal: gone.signal },
       )
       switch (end.kind) {
         case 'answered':

@@ -26,7 +26,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
   let sends = call.sent.times
   const mayRepeat = (): boolean => sends < SENDS_MAX && ports.outside.tool(call.tool)?.mayRepeat === true // I2
   if (sends > 0 && server.state !== 'ready')
-    await server.settled(AbortSignal.any([signal, AbortSignal.timeout(ports.limits.mcpCallWaitMs)]))
+    await server.settled(AbortSignal.any([signal, AbortSignal.timeout(server.awayMs)]))
   if (sends > 0 && !mayRepeat()) return unknownCall('Breakfall was interrupted while it ran')
   const sent = (more: { readonly taskId?: string; readonly refused?: boolean } = {}): Promise<unknown> =>
     session.append({
@@ -42,12 +42,15 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
       { tool: call.tool, arguments: call.arguments, hash: call.definition, key: call.execId },
       {
         signal,
-        waitMs: ports.limits.mcpCallWaitMs,
         onSent: async () => {
           sends += 1
           await sent() // I1
           session.unstartedCalls.delete(call.callId)
           ports.failpoint('after:sent')
+        },
+        onUnsent: async () => {
+          sends -= 1
+          await sent({ refused: true })
         },
         onTask: async (id) => {
           await sent({ taskId: id }) // I3

@@ -11,7 +11,8 @@
  * strict: exits on any request before `initialize`. exits: ends at once with code 7.
  * wrong-list: lists tools in a shape that is not MCP. no-tools: offers only prompts. wrong-ids: answers every call under another id.
  * hostile: puts terminal sequences into everything it says. late, gated: the handshake, or each call, waits until DIARY.go exists.
- * odd-tool: one of its tools is not MCP.
+ * odd-tool: one of its tools is not MCP. many: 401 tools, ten on a page. unlisted: an error to tools/list until DIARY.go exists.
+ * unterminated: answers a call with a line that has no end, and exits.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
@@ -79,6 +80,10 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
     await new Promise((resolve) => setTimeout(resolve, given.n ?? 1_000))
     clearInterval(step)
   }
+  if (is('unterminated')) {
+    const result = { content: [{ type: 'text', text: `${name} done` }] }
+    return process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, result }), () => process.exit(0))
+  }
   text(`${name} done ${given.n ?? ''}`.trim())
   if (is('twice')) {
     text('a second answer')
@@ -105,6 +110,16 @@ async function handle(line) {
       return
     case 'tools/list':
       if (is('no-tools')) return send({ id, error: { code: -32601, message: 'Method not found' } })
+      if (is('unlisted') && !existsSync(`${diary}.go`))
+        return send({ id, error: { code: -32603, message: 'fetch failed' } })
+      if (is('many')) {
+        const from = Number(params?.cursor ?? 0)
+        const page = Array.from({ length: Math.min(10, 401 - from) }, (_, n) => ({
+          name: `t${from + n}`,
+          inputSchema: { type: 'object' },
+        }))
+        return send({ id, result: { tools: page, ...(from + 10 < 401 ? { nextCursor: `${from + 10}` } : {}) } })
+      }
       send({ id, result: is('wrong-list') ? { tools: 'none' } : { tools: tools() } })
       if (is('deaf')) process.stdin.pause()
       return

@@ -26,6 +26,8 @@ export type StoredLogin = {
   readonly tokens: OAuthTokens
   /** Of the access token, in milliseconds since 1970. */
   readonly expiresAt?: number | undefined
+  /** What a call needed and the tokens did not allow. The next login asks for it. */
+  readonly missingScope?: string | undefined
 }
 
 /** Undefined if there is none for this URL (I2). A damaged file counts as none: a new login replaces it. */

@@ -97,7 +97,7 @@ test('a server that exits in a call: the fault has its exit code, every time', L
     bad.dieInNextCall()
     const end = await server.call(
       { tool: 'mcp__s__act', arguments: {}, key: `k${round}` },
-      { signal: AbortSignal.timeout(30_000), waitMs: 20_000 },
+      { signal: AbortSignal.timeout(30_000) },
     )
     assert.ok(end.kind === 'lost')
     assert.match(end.fault.error, /failed \(it exited with code 3\)/)
@@ -108,7 +108,7 @@ test('an answer under a wrong id is dropped, and the call ends as unknown', LIMI
   const server = start(t, { ...badServer(tempFolder(t), 'wrong-ids').config, callMs: 300 })
   const end = await server.call(
     { tool: 'mcp__s__act', arguments: {}, key: 'k' },
-    { signal: AbortSignal.timeout(30_000), waitMs: 20_000 },
+    { signal: AbortSignal.timeout(30_000) },
   )
   assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time/)
 })

@@ -79,7 +79,7 @@ export async function calledHere(
   if (server.fault !== null) throw server.fault
   const known = server.tools.find((entry) => entry.tool === tool || entry.name === tool)
   const request = { tool: known?.name ?? tool, arguments: given, key: randomUUID() }
-  const end = await server.call(request, { signal: new AbortController().signal, waitMs: server.startMs })
+  const end = await server.call(request, { signal: new AbortController().signal })
   if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
   if (end.kind === 'refused') throw end.fault
   if (end.kind === 'lost') {
