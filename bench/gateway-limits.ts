@@ -15,13 +15,17 @@ import { report, round, table } from './kit.ts'
 const WATCHED_MS = 8_000 // for shapes that end only when their client leaves
 const MB = 1e6
 
+type Reply = { readonly blockedMs: number; readonly usedBytes: number }
+
 type Shape = {
   readonly name: string
   readonly hold?: 'auto' | 'answer'
   /** What the upstream sends, piece by piece; without it, it refuses every request. */
   readonly stream?: () => Iterable<string>
-  /** Attacks. Returns what the clients got. */
-  readonly attack: (port: number) => Promise<string>
+  /** Attacks. Returns what the clients got. `look` is called before clients that only wait leave. */
+  readonly attack: (port: number, look: () => Promise<void>) => Promise<string>
+  /** Clients that wait. */
+  readonly clients?: number
 }
 
 const OBJECTS = Buffer.from(`{"model":"m","a":[${'{},'.repeat(21_000_000)}{}]}`)
@@ -61,29 +65,32 @@ const SHAPES: readonly Shape[] = [
   { name: '30 million nested lists × 4', attack: posts(4, NESTED) },
   { name: '49,000 tools × 16', attack: posts(16, TOOLS) },
   { name: '200 KB, byte by byte, × 4', attack: (port) => all(4, () => byteByByte(port, 0.2 * MB)) },
-  { name: '1,000 uploads that stop after 1 MB', attack: (port) => stopped(port, 1_000, upload(MB)) },
+  { name: '1,000 uploads that stop after 1 MB', attack: (port, look) => stopped(port, look, 1_000, upload(MB)) },
   {
     name: '4,000 requests with 60 KB of headers that do not end',
-    attack: (port) => stopped(port, 4_000, endlessHead()),
+    attack: (port, look) => stopped(port, look, 4_000, endlessHead()),
   },
   ...(['5 characters', '200 characters', '200 Chinese characters'] as const).map((what) => ({
     name: `20 readers that stop reading, ${what} a frame`,
     stream: texts(what === '5 characters' ? 'xxxxx' : (what === '200 characters' ? 'x' : '\u6f22').repeat(200)),
-    attack: stalled(20),
+    ...stalled(20),
   })),
-  { name: 'hold `answer`, 1.6 million empty frames × 4', hold: 'answer', stream: () => frames(16 * MB, () => 'data: {}\n\n'), attack: stalled(4) }, // prettier-ignore
-  { name: 'hold `answer`, 200,000 different frames × 4', hold: 'answer', stream: () => frames(30 * MB, (index) => frame({ content: `${index}` })), attack: stalled(4) }, // prettier-ignore
-  { name: '100,000 tool calls in an answer', stream: () => frames(16 * MB, call), attack: stalled(1) },
+  { name: 'hold `answer`, 1.6 million empty frames × 4', hold: 'answer', stream: () => frames(16 * MB, () => 'data: {}\n\n'), ...stalled(4) }, // prettier-ignore
+  { name: 'hold `answer`, 200,000 different frames × 4', hold: 'answer', stream: () => frames(30 * MB, (index) => frame({ content: `${index}` })), ...stalled(4) }, // prettier-ignore
+  { name: '100,000 tool calls in an answer', stream: () => frames(16 * MB, call), ...stalled(1) },
 ]
 
+/** `node bench/gateway-limits.ts empty`: only the shapes whose name has this, and no report. */
+const [, , wanted] = process.argv
 const rows = []
-for (const shape of SHAPES) {
+for (const shape of SHAPES.filter(({ name }) => name.includes(wanted ?? ''))) {
   rows.push(await measured(shape))
   process.stderr.write(`${rows.at(-1)?.join(' | ')}\n`)
 }
+if (wanted !== undefined) process.exit()
 report('gateway-limits', {
   title: 'What one client can do to the gateway',
-  text: `${table(['one client sends', 'most memory of the process, MB (goal 512)', 'longest block of its event loop, ms of CPU (goal 100)', 'its clients got'], rows)}
+  text: `${table(['one client sends', 'most memory of the process, MB (goal 512)', 'kept for each that waits, MB (goals 1, and 2 × 16 of a held answer)', 'longest block of its event loop, ms of CPU (goal 100)', 'its clients got'], rows)}
 
 Each in a new process with the default limits. Readers that stop reading are watched for ${WATCHED_MS / 1000} s.`,
 })
@@ -91,26 +98,40 @@ process.exit()
 
 // ---- details ----
 
-async function measured({ name, hold = 'auto', stream, attack }: Shape): Promise<readonly (string | number)[]> {
+async function measured({
+  name,
+  hold = 'auto',
+  stream,
+  attack,
+  clients,
+}: Shape): Promise<readonly (string | number)[]> {
   const upstream = createServer((req, res) => {
     req.resume().once('end', () => (stream === undefined ? refuse(res) : pour(res, stream()[Symbol.iterator]())))
     res.on('error', () => undefined)
   }).listen(0, '127.0.0.1')
   await once(upstream, 'listening')
   const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
-  const child = fork(fileURLToPath(new URL('programs/gateway-limits.ts', import.meta.url)), [url, hold])
+  const child = fork(fileURLToPath(new URL('programs/gateway-limits.ts', import.meta.url)), [url, hold], {
+    execArgv: ['--expose-gc'],
+  })
   const end = (): void => void child.kill('SIGKILL')
   process.once('exit', end)
-  const [started] = (await once(child, 'message')) as [{ url: string }]
-  const got = await attack(Number(new URL(started.url).port))
-  child.send('how long')
-  const [{ blockedMs }] = (await once(child, 'message')) as [{ blockedMs: number }]
+  const [started] = (await once(child, 'message')) as [Reply & { url: string }]
+  let last: Reply | undefined
+  const look = async (): Promise<void> => {
+    child.send('look')
+    ;[last] = (await once(child, 'message')) as [Reply]
+  }
+  const got = await attack(Number(new URL(started.url).port), look)
+  const kept =
+    last === undefined || clients === undefined ? '–' : round((last.usedBytes - started.usedBytes) / MB / clients)
+  await look()
   const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
   end()
   process.off('exit', end)
   upstream.closeAllConnections()
   upstream.close()
-  return [name, round(peak), round(blockedMs), got]
+  return [name, round(peak), kept, round(last?.blockedMs ?? Number.NaN), got]
 }
 
 function refuse(res: ServerResponse): void {
@@ -169,7 +190,7 @@ async function byteByByte(port: number, bytes: number): Promise<string> {
 }
 
 /** Sends this on many connections and waits. */
-async function stopped(port: number, times: number, text: string): Promise<string> {
+async function stopped(port: number, look: () => Promise<void>, times: number, text: string): Promise<string> {
   const results: string[] = []
   const bytes = Buffer.from(text)
   const sockets = Array.from({ length: times }, () => {
@@ -179,11 +200,11 @@ async function stopped(port: number, times: number, text: string): Promise<strin
     socket.write(bytes)
     return socket
   })
-  return left(sockets, () => [...results, ...Array.from({ length: times - results.length }, () => 'nothing')])
+  return left(sockets, look, () => [...results, ...Array.from({ length: times - results.length }, () => 'nothing')])
 }
 
-function stalled(readers: number): Shape['attack'] {
-  return (port) => {
+function stalled(readers: number): Pick<Shape, 'attack' | 'clients'> {
+  const attack: Shape['attack'] = (port, look) => {
     const sockets = Array.from({ length: readers }, () => {
       const socket = connect(port, '127.0.0.1')
       socket.on('error', () => undefined)
@@ -191,12 +212,18 @@ function stalled(readers: number): Shape['attack'] {
       socket.write(`${HEAD}content-length: ${ASKS.length}\r\n\r\n${ASKS}`)
       return socket
     })
-    return left(sockets, () => ['nothing read'])
+    return left(sockets, look, () => ['nothing read'])
   }
+  return { attack, clients: readers }
 }
 
-async function left(sockets: readonly Socket[], results: () => readonly string[]): Promise<string> {
+async function left(
+  sockets: readonly Socket[],
+  look: () => Promise<void>,
+  results: () => readonly string[],
+): Promise<string> {
   await sleep(WATCHED_MS)
+  await look()
   for (const socket of sockets) socket.destroy()
   return counted(results())
 }

@@ -1,6 +1,6 @@
 /**
- * A gateway in a separate process that reports on request how long its event loop was blocked at most, in CPU time of its thread: on a busy
- * machine, the time on the wall is mostly that of others.
+ * A gateway in a separate process that reports on request what memory it uses after a collection, and how long its event loop was blocked
+ * at most, in CPU time of its thread: on a busy machine, the time on the wall is mostly that of others. Run with `--expose-gc`.
  */
 import { startGateway } from '@breakfall/gateway'
 
@@ -16,5 +16,14 @@ setInterval(() => {
   most = Math.max(most, now - last)
   last = now
 }, 2)
-process.on('message', () => process.send?.({ blockedMs: most }))
-process.send?.({ url: gateway.url })
+const used = (): number => {
+  globalThis.gc?.()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+process.on('message', () => {
+  const blockedMs = most
+  process.send?.({ blockedMs, usedBytes: used() })
+  last = cpuMs() // the collection was ours
+})
+process.send?.({ url: gateway.url, usedBytes: used() })

@@ -32,6 +32,7 @@ import { taking } from '@breakfall/wire/node'
 import { endAttemptSpan, tracedRequest } from '../telemetry/attempt-span.ts'
 import type { Span } from '../telemetry/spans.ts'
 import { type AttemptClocks, type StallClock, StallWatch } from './stall-watch.ts'
+import { READING } from './time-slice.ts'
 
 export function startAttempt(
   request: AttemptRequest,
@@ -174,11 +175,13 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
   onResponseData(controller: Controller, chunk: Buffer): void {
     const state = this.#state
     if (!isReading(state) || state.controller !== controller) return
+    READING.begin()
     this.#bytes += chunk.length
     this.#watch.byte()
     this.#reader.onBytes?.()
     if (state.at === 'reading-events') this.#readEvents(state, () => pushEvents(state, chunk))
     else this.#collect(state, chunk)
+    if (!this.#isHeld && READING.isOver) this.#pauseForOthers(controller)
   }
 
   onResponseEnd(): void {
@@ -295,6 +298,13 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     if (this.#bytes <= bytesMax) return
     if (isRefusal) this.#settleWith(state)
     else this.#fail(tooLong(`its answer is longer than ${bytesMax} bytes`))
+  }
+
+  #pauseForOthers(controller: Controller): void {
+    controller.pause()
+    READING.pausedUntilNext(() => {
+      if (!this.#isHeld) controller.resume()
+    })
   }
 
   /** Runs the reader's code: what it throws ends the attempt. */

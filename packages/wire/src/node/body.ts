@@ -83,6 +83,7 @@ async function* chunksOf(
             resolve()
           }
           arrived = () => {
+            arrived = () => undefined // it is called for every chunk
             clearTimeout(timer)
             setImmediate(resolve)
           }

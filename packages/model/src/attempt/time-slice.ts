@@ -1,0 +1,37 @@
+/**
+ * The time that reading answers may take before the rest of the process has its turn. One socket is read up to 32 times in a row, and
+ * two megabytes of tiny events take 50 ms, so a few streams would keep all other requests waiting.
+ */
+import { monotonicMs } from '../clock.ts'
+
+const SLICE_MS = 10
+
+class TimeSlice {
+  #endsAt: number | undefined
+  /** Connections that are paused, in the order in which they go on. */
+  readonly #paused: (() => void)[] = []
+
+  begin(): void {
+    if (this.#endsAt !== undefined) return
+    this.#endsAt = monotonicMs() + SLICE_MS
+    setImmediate(() => this.#next())
+  }
+
+  /** Whoever reads on now keeps others waiting. */
+  get isOver(): boolean {
+    return this.#endsAt !== undefined && monotonicMs() >= this.#endsAt
+  }
+
+  pausedUntilNext(resume: () => void): void {
+    this.#paused.push(resume)
+  }
+
+  #next(): void {
+    this.#endsAt = undefined
+    if (this.#paused.length > 0) this.begin()
+    while (!this.isOver && this.#paused.length > 0) this.#paused.shift()?.()
+  }
+}
+
+/** One for the process, as there is one event loop. */
+export const READING = new TimeSlice()
