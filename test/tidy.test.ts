@@ -22,7 +22,7 @@ const everything = sources(
 const EDGES: readonly RegExp[] = [
   /^packages\/faults\/src\/(?:report|reported-fault|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
-  /\/src\/(?:clock|main)\.ts$/,
+  /\/src\/(?:lib\/)?(?:clock|main)\.ts$/,
   /^packages\/daemon\/src\/store\/postgres\/clock\.ts$/,
   /^packages\/cli\/src\//,
 ]
@@ -62,7 +62,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
   'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
-  'packages/runner/src/waiting.ts':
+  'packages/runner/src/lib/poll-until.ts':
     'polls for what no event reports: the end of a process, an empty control group, room on disk',
   'packages/client/src/connection.ts': 'reads a stream: its timer ends a connection that is silent',
   'packages/mcp/src/connection.ts': 'listens again for changes of the tools',
@@ -90,7 +90,7 @@ test('no loop sleeps between attempts except those that are listed here with a r
 test('code waits with `sleep` and `within` of @breakfall/faults, or with a clock that is an argument', () => {
   assert.deepEqual(
     product.filter(({ text }) => /\bsetTimeout\b.* from 'node:timers\/promises'/.test(text)).map(({ path }) => path),
-    ['packages/runner/src/waiting.ts'], // its process may end meanwhile
+    ['packages/runner/src/lib/poll-until.ts'], // its process may end meanwhile
   )
 })
 

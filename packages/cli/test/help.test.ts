@@ -36,7 +36,7 @@ test('the help of run, up and gateway names the default of each policy', () => {
 })
 
 test("the help of run has the runner's default limits, and all exit codes", () => {
-  const defaults = readFileSync(new URL('../../runner/src/defaults.ts', import.meta.url), 'utf8')
+  const defaults = readFileSync(new URL('../../runner/src/lib/defaults.ts', import.meta.url), 'utf8')
   const number = (key: string): number =>
     Number(new RegExp(`${key}: ([\\d_]+)`).exec(defaults)?.[1]?.replaceAll('_', ''))
   const help = helpOf('run')

@@ -5,7 +5,7 @@ import { isFault } from '@breakfall/faults'
 import { errorCode, messageOf } from '@breakfall/faults/internal'
 import { userFolder } from '@breakfall/supervisor/platform'
 import { flagNameOf, readNumber, RUNNER_FLAGS, type RunnerFlag, type RunnerFlags } from './flags.ts'
-import { startRunner } from './start.ts'
+import { startRunner } from './server/start.ts'
 
 const USAGE_EXIT = 2
 

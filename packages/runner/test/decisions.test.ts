@@ -2,17 +2,16 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { BOX_STATES, type ExecCause, type SpawnFailure } from '@breakfall/wire'
-import { parseRange } from '../src/api/ranges.ts'
-import { page } from '../src/api/access.ts'
-import { cursorOf } from '../src/api/cursor.ts'
+import { parseRange } from '../src/server/ranges.ts'
+import { cursorOf, page } from '../src/server/paging.ts'
 import { BOX_TRANSITIONS, mayFollow, requireRunning } from '../src/box/states.ts'
 import { fillRequest, requestHash } from '../src/exec/request.ts'
 import { type ExitFacts, exitRecord } from '../src/exec/exit-record.ts'
 import { Turnstile } from '../src/exec/spawn-queue.ts'
 import { parseStatus } from '../src/exec/status.ts'
 import { bwrapOptions } from '../src/isolation/bwrap-args.ts'
-import { pathOf } from '../src/route-path.ts'
 import { pathParts } from '../src/files/walk.ts'
+import { pathOf } from '../src/contract/routes.ts'
 
 const facts = (status: string, more: Partial<ExitFacts> = {}): ExitFacts => ({
   level: 'bwrap',

@@ -1,7 +1,7 @@
 /** Which ended processes still count against the limit of their box. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { EndedProcesses } from '../src/box/ended.ts'
+import { EndedProcesses } from '../src/box/ended-pids.ts'
 import type { Uncollected } from '../src/exec/process-table.ts'
 
 describe('ended processes', async () => {

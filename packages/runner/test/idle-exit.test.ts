@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { IdleExit } from '../src/idle-exit.ts'
+import { IdleExit } from '../src/server/idle-exit.ts'
 
 const clockOf = (ms: () => number) => ({ now: ms, monotonicMs: ms, machineBootId: 'test' })
 

@@ -11,8 +11,8 @@ import { Program } from '../../../test/kit/program.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
 import { createRunnerClient, type RunnerClient } from '../src/client/index.ts'
 import { findProgram } from '../src/isolation/find-program.ts'
-import type { RunnerOptions } from '../src/options.ts'
-import { startRunner } from '../src/start.ts'
+import type { RunnerOptions } from '../src/host/options.ts'
+import { startRunner } from '../src/server/start.ts'
 
 export type Answer = {
   status: number

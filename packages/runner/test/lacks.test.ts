@@ -1,7 +1,7 @@
 /** What a machine lacks, and how to get it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lacksOf, type MachineFacts } from '../src/isolation/lacks.ts'
+import { lacksOf, type MachineFacts } from '../src/isolation/missing-capabilities.ts'
 
 const everything: MachineFacts = {
   level: 'bwrap',

@@ -6,9 +6,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { ExecEvent } from '@breakfall/wire'
 import fc from 'fast-check'
-import { EventLog, INDEX_BYTES_FIRST, RECORD_BYTES, spoolBytes, type Stream, STREAMS } from '../src/exec/event-log.ts'
+import {
+  EventLog,
+  INDEX_BYTES_FIRST,
+  RECORD_BYTES,
+  spoolBytes,
+  type Stream,
+  STREAMS,
+  wholeCharacters,
+} from '../src/exec/event-log.ts'
 import { LogReader } from '../src/exec/log-reader.ts'
-import { wholeCharacters } from '../src/exec/utf8-cut.ts'
 import { bytesOf } from './kit.ts'
 
 function withLog(work: (folder: string) => void): void {

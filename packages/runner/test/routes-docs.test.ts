@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { RUNNER_ROUTES } from '../src/routes.ts'
+import { RUNNER_ROUTES } from '../src/contract/routes.ts'
 
 test('the calls in the documentation of the remote runner are the calls that are served', () => {
   const page = readFileSync(new URL('../../../docs/how-to/run-a-remote-runner.md', import.meta.url), 'utf8')

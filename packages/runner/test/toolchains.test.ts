@@ -8,7 +8,7 @@ import { toolVersions } from '../src/home/home-files.ts'
 import { tableParts } from '../src/home/tool-table.ts'
 import { findToolchains } from '../src/home/toolchains.ts'
 import { bwrapOptions } from '../src/isolation/bwrap-args.ts'
-import { readHostLayout } from '../src/isolation/host.ts'
+import { readHostLayout } from '../src/isolation/host-layout.ts'
 import { withoutBwrap } from './kit.ts'
 
 function program(path: string, script: string): void {

@@ -8,7 +8,7 @@ import { readReadiness } from '../exec/background.ts'
 import { endText, EXEC_FILES, readReservation } from '../exec/folder.ts'
 import { hasMark } from '../exec/process-table.ts'
 import { parseStatus } from '../exec/status.ts'
-import { runnerIdIn } from '../state/identity.ts'
+import { runnerIdIn } from '../host/identity.ts'
 import { groupNameOf, keeperMark } from './keepers.ts'
 
 export type BackgroundOnDisk = {

@@ -8,7 +8,7 @@ import { isObject } from '@breakfall/faults/internal'
 import { sendSignal } from '@breakfall/supervisor/platform'
 import { isThere, prove, type Proven } from '../exec/process-table.ts'
 import { joining, type NetworkTools, startHolder } from '../isolation/shared-network.ts'
-import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
+import { readJsonFile, writeJsonDurably } from '../lib/disk.ts'
 
 export class BoxNetwork {
   readonly #tools: NetworkTools

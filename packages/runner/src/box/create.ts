@@ -4,16 +4,22 @@ import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { Box as BoxRecord, BoxCreate, CheckpointMode, IsolationLevel } from '@breakfall/wire'
 import { FOLDER_KEY, isSigned } from '@breakfall/wire/node'
-import { isoTime } from '../clock.ts'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
-import type { RunnerHost } from '../host.ts'
-import { gitForCheckpoints } from './checkpointed.ts'
+import { isoTime } from '../lib/clock.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
+import type { RunnerHost } from '../host/host.ts'
+import { gitForCheckpoints } from './box-checkpoints.ts'
 import type { Controller } from '../isolation/cgroup.ts'
 import { aboutBox } from './about.ts'
 import { canMountHome, planHome } from './home-plan.ts'
-import { type BoxMount, realMounts, refusedMount, refuseUnallowedMounts } from './mounts.ts'
-import type { BoxPaths, StoredBox } from './stored.ts'
-import { realWorkspace, refuseUnallowedWorkspace } from './workspace.ts'
+import type { BoxPaths, StoredBox } from './stored-box.ts'
+import {
+  type BoxMount,
+  realMounts,
+  realWorkspace,
+  refusedMount,
+  refuseUnallowedMounts,
+  refuseUnallowedWorkspace,
+} from '../host/allowed-folders.ts'
 import { type FolderIdentity, identify } from './workspace-identity.ts'
 
 /** `allowed`: the names of its network, if that is a list, without presets. */

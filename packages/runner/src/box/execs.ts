@@ -9,7 +9,7 @@ import { readReadiness } from '../exec/background.ts'
 import type { Exec } from '../exec/exec.ts'
 import { execRecord } from '../exec/record.ts'
 import { type ExecEnd, readEnd, readReservation } from '../exec/folder.ts'
-import type { Retention } from '../host.ts'
+import type { Retention } from '../host/options.ts'
 
 /** What events, output and waiting need from an exec, live or finished. */
 export type ExecView = {

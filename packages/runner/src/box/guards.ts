@@ -16,7 +16,7 @@ import { posix } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
 import { readRegular } from '../files/regular-file.ts'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
-import type { Mount } from '../isolation/view.ts'
+import type { Mount } from '../isolation/mount-layout.ts'
 import { pathInWorkspace, type Setting, settingsIn } from './git-files.ts'
 import { foldersIn, isBare, kindAt, type NestedIn, numbersAt, type Way, wayTo } from './planted.ts'
 

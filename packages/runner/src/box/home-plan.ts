@@ -12,9 +12,9 @@ import type { IsolationLevel } from '@breakfall/wire'
 import { SYSTEM_FOLDERS } from '@breakfall/supervisor/platform'
 import { LOCATION_DEFAULTS, LOCATION_VARIABLES } from '../home/tool-table.ts'
 import { credentialsIn, windowsFor } from '../home/toolchains.ts'
-import type { RunnerHost } from '../host.ts'
-import { BOX_HOME, type Mount } from '../isolation/view.ts'
-import { isInside } from './workspace.ts'
+import type { RunnerHost } from '../host/host.ts'
+import { BOX_HOME, type Mount } from '../isolation/mount-layout.ts'
+import { isInside } from '../lib/paths.ts'
 
 export type HomePlan = {
   /** HOME as the command sees it. */

@@ -7,12 +7,12 @@
  *     ended but are not collected yet.
  */
 import { within } from '@breakfall/faults/internal'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import { readUncollected } from '../exec/process-table.ts'
-import type { RunnerHost } from '../host.ts'
-import { pollUntil } from '../waiting.ts'
-import { EndedProcesses } from './ended.ts'
+import type { RunnerHost } from '../host/host.ts'
+import { pollUntil } from '../lib/poll-until.ts'
+import { EndedProcesses } from './ended-pids.ts'
 
 /** What keepers need of the host. */
 export type KeeperHost = Pick<

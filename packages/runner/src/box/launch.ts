@@ -8,7 +8,7 @@ import { type Job, KEEPER_FDS, launchText } from '../exec/keeper.ts'
 import { KEEPER_MARK } from '../exec/process-table.ts'
 import type { FilledRequest } from '../exec/request.ts'
 import { numbersOf, openFolder } from '../files/walk.ts'
-import type { RunnerHost } from '../host.ts'
+import type { RunnerHost } from '../host/host.ts'
 import {
   type BoxUser,
   bwrapCommand,
@@ -20,8 +20,8 @@ import {
   withEnvironment,
 } from '../isolation/bwrap-args.ts'
 import { commandEnvironment } from '../isolation/environment.ts'
-import { BOX_HOME, boxView, type BoxView, hostPathOf, withGuards } from '../isolation/view.ts'
-import type { BoxPaths, StoredBox } from './stored.ts'
+import { BOX_HOME, boxView, type BoxView, hostPathOf, withGuards } from '../isolation/mount-layout.ts'
+import type { BoxPaths, StoredBox } from './stored-box.ts'
 import { guardWorkspace } from './guards.ts'
 import { type HomePlan, planHome } from './home-plan.ts'
 import { openSame } from './workspace-identity.ts'

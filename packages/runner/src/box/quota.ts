@@ -1,7 +1,7 @@
 /** How many boxes a prefix may have. Running boxes are few, because they use processes and memory; stopped ones only use disk. */
 import { Fault } from '@breakfall/faults'
 import type { BoxState } from '@breakfall/wire'
-import type { RunnerHost } from '../host.ts'
+import type { RunnerHost } from '../host/host.ts'
 
 export type BoxCounts = { readonly running: number; readonly kept: number }
 

@@ -8,8 +8,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ExecExit } from '@breakfall/wire'
-import { EventLog, spoolBytes, STREAMS } from '../exec/event-log.ts'
-import { hasEvents } from '../exec/log-check.ts'
+import { EventLog, spoolBytes, STREAMS, hasEvents } from '../exec/event-log.ts'
 import {
   EXEC_FILES,
   endText,
@@ -24,7 +23,7 @@ import {
   writeReservation,
 } from '../exec/folder.ts'
 import type { ReservedId } from '../exec/reservations.ts'
-import type { RunnerHost } from '../host.ts'
+import type { RunnerHost } from '../host/host.ts'
 import type { BoxExecs } from './execs.ts'
 import { fillRequest } from '../exec/request.ts'
 

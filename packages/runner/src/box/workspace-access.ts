@@ -1,7 +1,8 @@
 /** How the files API reaches the workspace of a box. */
 import { openFolder } from '../files/walk.ts'
 import type { WorkspaceAccess } from '../files/workspace-files.ts'
-import type { StoredBox } from './stored.ts'
+import { isGuarded } from './guards.ts'
+import type { StoredBox } from './stored-box.ts'
 import { openSame } from './workspace-identity.ts'
 
 export function workspaceOf(stored: StoredBox, machineBootId: string): WorkspaceAccess {
@@ -12,7 +13,7 @@ export function workspaceOf(stored: StoredBox, machineBootId: string): Workspace
         ? openFolder(hostWorkspace, [])
         : openSame(hostWorkspace, hostIdentity, machineBootId),
     boxPath: record.workspace.path,
-    kind: record.workspace.kind,
+    isGuarded: (parts) => record.workspace.kind === 'host' && isGuarded(parts),
     owner: process.getuid?.() === 0 ? { uid, gid } : undefined,
   }
 }

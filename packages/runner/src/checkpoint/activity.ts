@@ -9,7 +9,7 @@ import { closeSync, fstatSync, futimesSync, openSync, readFileSync } from 'node:
 import { join } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
 import { replaceFile } from '@breakfall/supervisor/platform'
-import { pollUntil } from '../waiting.ts'
+import { pollUntil } from '../lib/poll-until.ts'
 
 export type Span = { readonly from: bigint; /** Exclusive. */ readonly to: bigint }
 

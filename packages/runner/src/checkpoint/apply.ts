@@ -29,10 +29,9 @@ import { setImmediate } from 'node:timers/promises'
 import { errorCode, messageOf } from '@breakfall/faults/internal'
 import { DESCRIPTORS } from '@breakfall/supervisor/platform'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
-import { writeFully } from '../state/disk.ts'
+import { writeFully } from '../lib/disk.ts'
 import { bytesOf, shown, type TreePath } from './listing.ts'
-import type { RestorePlan, Write } from './plan.ts'
-import { makeWritable } from './read-only-folders.ts'
+import { type RestorePlan, type Write, parentsOf } from './plan.ts'
 
 export type ApplyContext = {
   /** Opens the workspace; throws if it is another folder. The caller closes it. */
@@ -362,3 +361,31 @@ const REASONS: Readonly<Record<string, string>> = {
   EEXIST: 'a folder is in the way',
   ENOTEMPTY: 'a folder is in the way',
 }
+
+/**
+ * Without root, the contents of a read-only folder cannot change: this makes such folders writable while a restore works.
+ * Returns the permissions that they had. If we are killed, they stay writable for their owner. A folder that its
+ * owner cannot list stays closed: no safety checkpoint holds what is in it.
+ */
+function makeWritable(
+  root: OpenFolder,
+  { removals, writes, modes, folders }: RestorePlan,
+): readonly [TreePath, number][] {
+  const uid = process.getuid?.() ?? 0
+  if (uid === 0) return []
+  const changed = [...removals, ...[...writes, ...modes, ...folders].map(({ path }) => path)]
+  const parents = [...new Set(changed.flatMap(parentsOf))].toSorted()
+  return parents.flatMap((path): [TreePath, number][] => {
+    try {
+      using folder = openFolder(root.itself, path.split('/').map(bytesOf))
+      const { uid: owner, mode } = fstatSync(folder.fd)
+      if (owner !== uid || (mode & OWNERS) !== READ_ONLY) return []
+      chmodSync(folder.itself, (mode & PERM) | OWNERS)
+      return [[path, mode & PERM]]
+    } catch {
+      return [] // not there, or not to be entered: what is in it is reported as skipped
+    }
+  })
+}
+
+const [PERM, OWNERS, READ_ONLY] = [0o7777, 0o700, 0o500]

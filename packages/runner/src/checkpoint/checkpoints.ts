@@ -6,25 +6,25 @@
  * I3  The newest checkpoint is never removed to make room for itself, nor are those that a restore is using.
  */
 import { join } from 'node:path'
-import { Fault } from '@breakfall/faults'
+import { Fault, isFault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, CheckpointList, Restored, RestoreRequest } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { newId } from '@breakfall/wire/node'
 import { Mutex } from '@breakfall/faults/internal'
-import { isoTime } from '../clock.ts'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { isoTime } from '../lib/clock.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import type { WorkspaceAccess } from '../files/workspace-files.ts'
-import type { RunnerHost } from '../host.ts'
-import { makeFolder } from '../state/disk.ts'
+import type { RunnerHost } from '../host/host.ts'
+import { makeFolder } from '../lib/disk.ts'
 import { Activity } from './activity.ts'
 import { removeStaging } from './apply.ts'
 import { capture, type Captured } from './capture.ts'
-import { checkpointFault } from './checkpoint-fault.ts'
-import type { CommandPlace } from './git-command.ts'
+import { type CommandPlace, GitError } from './git-command.ts'
 import { shown } from './listing.ts'
 import { CheckpointRecords } from './records.ts'
 import { filesOf, planBetween, previewRestore, restore, type RestoreContext } from './restore.ts'
 import { ShadowStore, type Snapshot } from './shadow-store.ts'
+import { pathFault } from '../files/walk.ts'
 
 /** What checkpoints need of their box. */
 export type CheckpointedBox = {
@@ -353,4 +353,32 @@ const LOOSE_MAX = 4_000 // loose objects; beyond that they are packed
 
 const ignored = (): void => {
   // The caller that waits for it has the error, or it is listed as skipped.
+}
+
+/** Files are never changed before everything that can fail has succeeded. */
+function checkpointFault(thrown: unknown, boxId: string, limitMs: number): Fault {
+  if (isFault(thrown)) return thrown.with({ boxId })
+  if (thrown instanceof DOMException && thrown.name === 'TimeoutError')
+    return new Fault('deadline_exceeded', {
+      boundary: 'box',
+      boxId,
+      error: `The checkpoint took longer than ${limitMs / 1000} s and was skipped. The next one continues from there.`,
+      errorRaw: `no checkpoint within ${limitMs} ms`,
+    })
+  if (thrown instanceof GitError && /no space left|disk quota/i.test(thrown.message))
+    return new Fault('journal_full', {
+      boundary: 'box',
+      boxId,
+      cause: thrown,
+      error: 'The disk is full. No file of the workspace was changed.',
+    })
+  const fault = pathFault(thrown, 'the workspace', 'write')
+  return fault.category === 'journal_full' || fault.category === 'forbidden'
+    ? fault.with({ boxId })
+    : new Fault('other', {
+        boundary: 'box',
+        boxId,
+        cause: thrown,
+        error: 'The checkpoint could not be taken or read. No file of the workspace was changed.',
+      })
 }

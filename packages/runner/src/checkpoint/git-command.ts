@@ -7,7 +7,7 @@
  */
 import { spawn } from 'node:child_process'
 import { Fault } from '@breakfall/faults'
-import type { HostLayout } from '../isolation/host.ts'
+import type { HostLayout } from '../isolation/host-layout.ts'
 
 export type CommandPlace = {
   /** Null: no sandbox on this machine, or the box has none. */

@@ -2,7 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import { isObject } from '@breakfall/faults/internal'
 import { type Checkpoint, type CheckpointList, checkpointListSchema } from '@breakfall/wire'
-import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
+import { readJsonFile, writeJsonDurably } from '../lib/disk.ts'
 
 type Skipped = CheckpointList['skipped'][number]
 

@@ -8,7 +8,7 @@
 import { Fault } from '@breakfall/faults'
 import type { Checkpoint, CheckpointDiff, Restored, RestoreRequest } from '@breakfall/wire'
 import type { WorkspaceAccess } from '../files/workspace-files.ts'
-import type { CheckpointLimits } from '../host.ts'
+import type { CheckpointLimits } from '../host/options.ts'
 import type { Activity } from './activity.ts'
 import { type Applied, applyPlan, findObstacles } from './apply.ts'
 import { capture, type Captured } from './capture.ts'

@@ -7,8 +7,7 @@
  */
 import { classify, Fault, isFault, retrying } from '@breakfall/faults'
 import { type ExecEvent, execEventSchema, SseDecoder, type SseFrame } from '@breakfall/wire'
-import type { RunnerAnswer } from './http.ts'
-import { RUNNER_AWAY } from './retry.ts'
+import { type RunnerAnswer, RUNNER_AWAY } from './http.ts'
 
 export type ExecStreamEvent = ExecEvent | { readonly type: 'fault'; readonly fault: Fault }
 

@@ -1,9 +1,8 @@
 /** One call to a runner: a checked response, or a Fault that says how far the call got. */
-import { classify, Fault } from '@breakfall/faults'
+import { classify, Fault, LIMITS, POLICY_DEFAULTS, type RetryPolicy } from '@breakfall/faults'
 import { EPOCH_HEADER, RUNNER_HEADER } from '@breakfall/wire'
 import { Agent, type Dispatcher } from 'undici'
-import { pathOf } from '../route-path.ts'
-import { type RouteName, RUNNER_ROUTES } from '../routes.ts'
+import { type RouteName, RUNNER_ROUTES, pathOf } from '../contract/routes.ts'
 
 export type HttpOptions = {
   readonly url: string
@@ -36,6 +35,14 @@ export type RunnerAnswer = {
   readonly status: number
   readonly headers: Dispatcher.ResponseData['headers']
   readonly body: Dispatcher.ResponseData['body']
+}
+
+/** How long a client keeps calling a runner that does not answer: long enough for a restart, about six seconds on average. */
+export const RUNNER_AWAY: RetryPolicy = {
+  ...POLICY_DEFAULTS,
+  attemptsMax: LIMITS.resolvesMax,
+  backoffMs: 100, // a runner that restarts listens again within a second
+  waitMsMax: LIMITS.resolveMsMax,
 }
 
 const BODY_MS = 60_000

@@ -30,8 +30,7 @@ import {
 } from '@breakfall/wire'
 import { processListSchema, type BoxProcess, BACKGROUND_READY_MS } from '@breakfall/wire/internal'
 import { type ExecStreamEvent, followEvents } from './events.ts'
-import { type CallOptions, type RunnerAnswer, RunnerHttp } from './http.ts'
-import { RUNNER_AWAY } from './retry.ts'
+import { type CallOptions, type RunnerAnswer, RunnerHttp, RUNNER_AWAY } from './http.ts'
 
 export type { ExecStreamEvent } from './events.ts'
 

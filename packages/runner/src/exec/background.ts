@@ -1,83 +1,122 @@
 /**
- * What a background exec has besides an ordinary one: it is ready at some point, and of its output only the newest part is
- * kept. `ready` is stored in its folder, so a restarted runner knows it.
+ * Watches a background exec until it is ready: it listens on a port, has printed a text, or simply has not ended. That is stored in
+ * its folder, so a restarted runner knows it.
  */
-import { execFile } from 'node:child_process'
 import { closeSync, openSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseObject } from '@breakfall/faults/internal'
 import { BACKGROUND_READY_MS } from '@breakfall/wire/internal'
-import type { Stream } from './event-log.ts'
+import type { Exec as ExecRecord } from '@breakfall/wire'
+import { type Stream, STREAMS } from './event-log.ts'
+import type { ExecSetup } from './setup.ts'
 
-export const BACKGROUND_DEFAULTS = {
+const BACKGROUND_DEFAULTS = {
   readyMs: BACKGROUND_READY_MS,
   settledMs: 500, // without a condition: it is up if it has not ended by then
-  outputBytes: 16 * 1024 * 1024,
-  slackBytes: 4 * 1024 * 1024, // kept beyond that, so old bytes are not given up one by one
   pollMs: 25,
   pollLaterMs: 500, // after the caller got its answer
 } as const
 
-export type Readiness = { readonly readyMs: number; readonly ports: readonly number[] }
-
-const READY = 'ready.json'
-const BASES = 'bases.json'
-
-export function readReadiness(folder: string): Readiness | undefined {
-  try {
-    const { readyMs, ports } = parseObject(readFileSync(join(folder, READY), 'utf8'))
-    return typeof readyMs === 'number' && Array.isArray(ports) ? { readyMs, ports: ports.map(Number) } : undefined
-  } catch {
-    return undefined // not yet
-  }
+/** What it needs of its exec. */
+type BackgroundExec = {
+  readonly id: string
+  readonly folder: string
+  readonly setup: Pick<ExecSetup, 'reservation' | 'clock'>
+  readonly isOver: boolean
+  readonly startedAtMs: number | null
+  ports(): readonly number[]
+  /** Of its output, in the log. */
+  bytes(stream: Stream): number
+  logReady(ports: readonly number[]): void
+  changed(signal: AbortSignal): Promise<void>
 }
 
-export function keepReadiness(folder: string, readiness: Readiness): void {
-  try {
-    writeFileSync(join(folder, READY), JSON.stringify(readiness), { mode: 0o600 })
-  } catch {
-    // The disk is full: a restarted runner looks again.
-  }
-}
+export class Background {
+  readonly #exec: BackgroundExec
+  readonly #searches: readonly { readonly stream: Stream; readonly search: TextSearch }[]
+  #readiness: Readiness | undefined
+  #timer: NodeJS.Timeout | undefined
+  #waitedMs = 0
 
-/** The first byte of each stream that is still kept. */
-export type Bases = Readonly<Record<Stream, number>>
-
-export function readBases(folder: string): Bases {
-  try {
-    const { stdout, stderr } = parseObject(readFileSync(join(folder, BASES), 'utf8'))
-    return { stdout: Number(stdout), stderr: Number(stderr) }
-  } catch {
-    return { stdout: 0, stderr: 0 } // everything is kept
-  }
-}
-
-/** Gives up the oldest bytes of a spool: its offsets stay, its blocks go back to the disk. */
-export class OutputWindow {
-  readonly #folder: string
-  #bases: Bases
-  #isPunching = false
-
-  constructor(folder: string) {
-    this.#folder = folder
-    this.#bases = readBases(folder)
+  constructor(exec: BackgroundExec) {
+    this.#exec = exec
+    const { ready } = this.#request
+    this.#searches =
+      ready !== undefined && 'text' in ready
+        ? STREAMS.map((stream) => ({ stream, search: new TextSearch(join(exec.folder, stream), ready.text) }))
+        : []
+    this.#readiness = readReadiness(exec.folder)
   }
 
-  grown(stream: Stream, bytes: number): void {
-    const { outputBytes, slackBytes } = BACKGROUND_DEFAULTS
-    if (this.#isPunching || bytes - this.#bases[stream] < outputBytes + slackBytes) return
-    const base = bytes - outputBytes
-    this.#bases = { ...this.#bases, [stream]: base }
-    try {
-      writeFileSync(join(this.#folder, BASES), JSON.stringify(this.#bases), { mode: 0o600 }) // readers see a gap before the bytes go
-    } catch {
-      return // the disk is full, and nothing is given up without a note
+  get name(): string {
+    return this.#request.name ?? this.#exec.id
+  }
+
+  get isReady(): boolean {
+    return this.#readiness !== undefined
+  }
+
+  get record(): NonNullable<ExecRecord['background']> {
+    const ports = this.#exec.isOver ? [] : this.#exec.ports()
+    return {
+      name: this.name,
+      ready: this.isReady,
+      readyMs: this.#readiness?.readyMs ?? null,
+      ports,
+      restarts: this.#exec.setup.reservation.origin?.restarts ?? 0,
     }
-    this.#isPunching = true
-    const args = ['--punch-hole', '--offset', '0', '--length', String(base), join(this.#folder, stream)]
-    execFile('fallocate', args, { env: { PATH: '/usr/bin:/bin:/usr/sbin:/sbin' } }, () => {
-      this.#isPunching = false // a file system that cannot do this keeps the bytes
-    })
+  }
+
+  /** Resolves when it is ready or over, or when the caller has waited long enough. */
+  async settled(signal: AbortSignal): Promise<void> {
+    const time = AbortSignal.any([signal, AbortSignal.timeout(this.#request.timeoutMs ?? BACKGROUND_DEFAULTS.readyMs)])
+    while (!this.isReady && !this.#exec.isOver && !time.aborted) await this.#exec.changed(time)
+  }
+
+  watch(): void {
+    if (this.isReady || this.#timer !== undefined) return
+    const { pollMs, pollLaterMs, readyMs } = BACKGROUND_DEFAULTS
+    const look = (): void => {
+      if (this.#exec.isOver) return
+      if (this.#isUp()) {
+        this.#becomeReady()
+        return
+      }
+      const nextMs = this.#waitedMs < readyMs ? pollMs : pollLaterMs
+      this.#waitedMs += nextMs
+      this.#timer = setTimeout(look, nextMs)
+      this.#timer.unref()
+    }
+    this.#timer = setTimeout(look, pollMs)
+    this.#timer.unref()
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+  }
+
+  // ---- details ----
+
+  get #request() {
+    return this.#exec.setup.reservation.request.background ?? {}
+  }
+
+  #isUp(): boolean {
+    const { ready } = this.#request
+    const { startedAtMs } = this.#exec
+    if (startedAtMs === null) return false
+    if (ready === undefined) return this.#exec.setup.clock.now() - startedAtMs >= BACKGROUND_DEFAULTS.settledMs
+    return 'port' in ready
+      ? this.#exec.ports().includes(ready.port)
+      : this.#searches.some(({ stream, search }) => search.isFound(this.#exec.bytes(stream)))
+  }
+
+  #becomeReady(): void {
+    const { startedAtMs, setup, folder } = this.#exec
+    const ports = this.#exec.ports()
+    this.#readiness = { readyMs: Math.max(0, Math.round(setup.clock.now() - (startedAtMs ?? 0))), ports }
+    keepReadiness(folder, this.#readiness)
+    this.#exec.logReady(ports)
   }
 }
 
@@ -112,5 +151,26 @@ export class TextSearch {
     } finally {
       closeSync(fd)
     }
+  }
+}
+
+const READY = 'ready.json'
+
+type Readiness = { readonly readyMs: number; readonly ports: readonly number[] }
+
+export function readReadiness(folder: string): Readiness | undefined {
+  try {
+    const { readyMs, ports } = parseObject(readFileSync(join(folder, READY), 'utf8'))
+    return typeof readyMs === 'number' && Array.isArray(ports) ? { readyMs, ports: ports.map(Number) } : undefined
+  } catch {
+    return undefined // not yet
+  }
+}
+
+function keepReadiness(folder: string, readiness: Readiness): void {
+  try {
+    writeFileSync(join(folder, READY), JSON.stringify(readiness), { mode: 0o600 })
+  } catch {
+    // The disk is full: a restarted runner looks again.
   }
 }

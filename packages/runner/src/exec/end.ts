@@ -1,9 +1,8 @@
 /** The end of an exec: made from what is known about it, then written to disk. */
 import type { Diagnostic } from '@breakfall/faults'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
-import { pollUntil } from '../waiting.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
+import { pollUntil } from '../lib/poll-until.ts'
 import { exitRecord } from './exit-record.ts'
-import { backgroundEnded, leavesBehind } from './left-behind.ts'
 import { type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
 import type { ExecOutput } from './output.ts'
 import type { Run } from './run.ts'
@@ -60,6 +59,27 @@ export function endOf(
     end: { exit, startedAtMs: startedAtMsOf(ending), endedAtMs: setup.clock.now(), lastSeq: output.count + 1 },
     isClean: oomKills === 0 && survivors.length === 0 && status.exit !== undefined && status.holder === undefined,
   }
+}
+
+/** Whether a command meant to leave something running. Pure: the words say it, because in a sandbox nothing is left to be seen. */
+export function leavesBehind(command: readonly string[]): boolean {
+  const text = command.length === 3 && command[1] === '-c' ? command[2] : undefined
+  if (text === undefined) return ['nohup', 'setsid'].includes(command[0] ?? '')
+  const words = text
+    .replaceAll(/'[^']*'|"(?:[^"\\]|\\.)*"/g, 'x') // quoted words start nothing
+    .replaceAll(/#.*$/gm, '')
+  if (/(^|[\s;&|(])(nohup|setsid|disown)\b/.test(words)) return !/(^|[\s;&])wait\b/.test(words)
+  return /[^&>|\s]\s*&\s*($|[\n;)}]|[^&>\s\d])/m.test(words) && !/(^|[\s;&])wait\b/.test(words)
+}
+
+const backgroundEnded: Diagnostic = {
+  id: 'background_ended',
+  rank: 'hint',
+  message: 'what this command left running in the background was ended with it',
+  advice: 'start it with background: true to keep it running',
+  retry: 'never',
+  evidence: [],
+  count: 1,
 }
 
 /**

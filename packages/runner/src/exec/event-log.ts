@@ -11,8 +11,7 @@
 import { isUtf8 } from 'node:buffer'
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { writeFully } from '../state/disk.ts'
-import { wholeCharacters } from './utf8-cut.ts'
+import { writeFully } from '../lib/disk.ts'
 
 export const STREAMS = ['stdout', 'stderr'] as const
 export type Stream = (typeof STREAMS)[number]
@@ -149,6 +148,41 @@ export function spoolBytes(folder: string, stream: Stream): number {
   return statSync(join(folder, stream), { throwIfNoEntry: false })?.size ?? 0
 }
 
+/**
+ * Whether the index has this many events: a power cut may keep an end and lose what came before it. Checks the first ones one by
+ * one, and the last.
+ */
+export function hasEvents(folder: string, count: number): boolean {
+  if (count <= 0) return true
+  try {
+    const fd = openSync(join(folder, 'index'), 'r')
+    try {
+      const first = readRecords(fd, 0, Math.min(count, CHECKED_MAX))
+      return isUnbroken(first) && readRecords(fd, count - 1, 1)[0] !== undefined
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return false // missing, or not a file
+  }
+}
+
+/**
+ * How many bytes from the start form whole characters: an incomplete last character is left out. Does not check whether
+ * the bytes are UTF-8 at all.
+ */
+export function wholeCharacters(bytes: Uint8Array): number {
+  const { length } = bytes
+  for (let back = 1; back <= Math.min(3, length); back += 1) {
+    const byte = bytes[length - back] ?? 0
+    if ((byte & 0xc0) === 0x80) continue // a continuation byte: the first byte is further back
+    return sequenceLength(byte) > back ? length - back : length
+  }
+  return length
+}
+
+// ---- details ----
+
 const SHARED = Buffer.allocUnsafeSlow(64 * 1024) // filled and read within one call
 const TIME_MS_MAX = 8.64e15 // the last moment that a Date can represent, and more bytes than any disk has
 const LENGTH_MAX = 2 ** 32 - 1 // of one record
@@ -177,4 +211,30 @@ export function parseRecord(record: Buffer): LogRecord | undefined {
     return { kind: 'ready', ports: [length & 0xffff, length >>> 16].filter((port) => port > 0), atMs: offset }
   if (kind < KIND_STDOUT || kind > KIND_STDERR + 1) return undefined
   return { kind: 'output', stream: kind < KIND_STDERR ? 'stdout' : 'stderr', isText: kind % 2 === 0, offset, length }
+}
+
+function sequenceLength(first: number): number {
+  if (first >= 0xf0 && first <= 0xf4) return 4
+  if (first >= 0xe0 && first < 0xf0) return 3
+  if (first >= 0xc2 && first < 0xe0) return 2
+  return 1
+}
+
+const CHECKED_MAX = 4_096 // records: nearly every exec has fewer, and a restart checks every exec
+
+function readRecords(fd: number, from: number, count: number): readonly (LogRecord | undefined)[] {
+  const bytes = Buffer.alloc(count * RECORD_BYTES) // zeros are not records, so missing bytes count as damage
+  readSync(fd, bytes, 0, bytes.length, from * RECORD_BYTES)
+  return Array.from({ length: count }, (_, i) => parseRecord(bytes.subarray(i * RECORD_BYTES, (i + 1) * RECORD_BYTES)))
+}
+
+/** Each record starts where the previous one of its stream ended. */
+function isUnbroken(records: readonly (LogRecord | undefined)[]): boolean {
+  const covered = { stdout: 0, stderr: 0 }
+  return records.every((record) => {
+    if (record?.kind !== 'output') return record !== undefined
+    if (record.offset !== covered[record.stream]) return false
+    covered[record.stream] += record.length
+    return true
+  })
 }

@@ -4,30 +4,35 @@
  * I1  The end is written once, after the tree is gone and the pipes are empty: every byte comes before `exit`, and waiters
  *     are woken after it.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, appendFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Diagnostic } from '@breakfall/faults'
-import type { Exec as ExecRecord } from '@breakfall/wire'
-import { killIncomplete } from './diagnostics.ts'
+import { type Diagnostic, classify } from '@breakfall/faults'
+import { type Exec as ExecRecord, diagnosticSchema } from '@breakfall/wire'
+import { listenersBeside, processesBeside, socketsOf } from '@breakfall/supervisor/platform'
+import { killIncomplete, noSpace, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { endOf, keepEnd, removeFilesSoon } from './end.ts'
-import { type EndReason } from './exit-record.ts'
+import type { EndReason } from './exit-record.ts'
 import { EXEC_FILES, type ExecEnd, noteReason } from './folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import type { Stream } from './event-log.ts'
 import { ExecOutput } from './output.ts'
 import { execRecord } from './record.ts'
-import { refusalOf } from './refusal.ts'
-import { keepNote, readNotes } from './notes.ts'
-import { listeningPorts } from './ports.ts'
-import { Background } from './ready.ts'
 import { Run } from './run.ts'
 import type { ExecSetup } from './setup.ts'
-import { type ExecAction, type ExecInput, type ExecState, runOf, startedAtMsOf, transition } from './state.ts'
+import {
+  type ExecAction,
+  type ExecInput,
+  type ExecState,
+  runOf,
+  startedAtMsOf,
+  transition,
+  type Refusal,
+} from './state.ts'
 import { StatusFile } from './status-file.ts'
 import { StdinPipe } from './stdin.ts'
 import { terminate } from './terminate.ts'
-import { Waiters } from './waiters.ts'
+import { Background } from './background.ts'
 
 const SIGNAL_STEP_MS = 5
 
@@ -382,4 +387,74 @@ export class Exec {
     removeFilesSoon(this.folder)
     this.setup.onEnd(end)
   }
+}
+
+// ---- details, in the order they are used above ----
+
+/** Callers that wait for a change. They check the state themselves afterwards, so a late caller misses nothing. */
+class Waiters {
+  readonly #waiting = new Set<() => void>()
+
+  /** Resolves at the next `notify`, or when `signal` aborts. */
+  next(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#waiting.delete(done)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      if (signal.aborted) done()
+      else {
+        this.#waiting.add(done)
+        signal.addEventListener('abort', done)
+      }
+    })
+  }
+
+  notify(): void {
+    for (const done of this.#waiting) done()
+  }
+}
+
+/** A diagnostic about a running exec, kept in its folder: its end reports it even if another runner writes the end. */
+function keepNote(folder: string, diagnostic: Diagnostic): void {
+  try {
+    appendFileSync(join(folder, EXEC_FILES.notes), `${JSON.stringify(diagnostic)}\n`, { mode: 0o600 })
+  } catch {
+    // The disk is full: only a restart before the end of the exec would miss this.
+  }
+}
+
+function readNotes(folder: string): readonly Diagnostic[] {
+  const file = join(folder, EXEC_FILES.notes)
+  if (!existsSync(file)) return []
+  const notes = readFileSync(file, 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      try {
+        return [diagnosticSchema.parse(JSON.parse(line))]
+      } catch {
+        return [] // cut off by a crash
+      }
+    })
+  return [...new Map(notes.map((note) => [note.id, note])).values()] // a later one names more
+}
+
+/**
+ * Which ports the processes of an exec listen on, as the system shows it outside: no probe connection is made. `pid`: a process in the exec's network and, in a sandbox, its pid namespace. `pids`: its processes, if that is known.
+ */
+function listeningPorts(pid: number, pids?: readonly number[]): readonly number[] {
+  const listeners = listenersBeside(pid) ?? []
+  if (listeners.length === 0) return []
+  const held = new Set((pids ?? processesBeside(pid)).flatMap(socketsOf))
+  const ports = new Set(listeners.filter(({ socket }) => held.has(socket)).map(({ port }) => port))
+  return [...ports].toSorted((a, b) => a - b)
+}
+
+/** Why a keeper could not be given a job, as a reason and a diagnostic. */
+function refusalOf(error: unknown): Refusal {
+  const { category, errorRaw } = classify(error, { boundary: 'box', phase: 'spawn' })
+  if (category === 'file_not_found') return { reason: 'cwd_missing', diagnostic: workspaceChanged }
+  if (category === 'journal_full') return { reason: 'no_space', diagnostic: noSpace(errorRaw) }
+  return { reason: 'no_process', diagnostic: spawnRefused(errorRaw) }
 }

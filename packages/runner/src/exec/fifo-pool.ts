@@ -1,9 +1,9 @@
 /** Named pipes, made in bulk in advance: Node cannot make one, and a process per pipe would double the cost of an exec. */
 import { execFile } from 'node:child_process'
-import { chownSync, readdirSync, renameSync } from 'node:fs'
+import { chownSync, readdirSync, renameSync, constants, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
-import { makeFolder } from '../state/disk.ts'
+import { makeFolder } from '../lib/disk.ts'
 
 const BATCH = 64
 
@@ -65,6 +65,17 @@ export class FifoPool {
     })
   }
 }
+
+/** Opens both ends: no other process has to open it first, and none can end it by closing it. */
+export function openFifo(path: string): number {
+  return openSync(path, constants.O_RDWR)
+}
+
+export function openWriteEnd(path: string): number {
+  return openSync(path, constants.O_WRONLY | constants.O_NONBLOCK)
+}
+
+// ---- details ----
 
 const ignored = (): void => {
   // The next caller that needs a pipe tries again and gets the error.

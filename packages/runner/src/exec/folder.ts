@@ -14,7 +14,7 @@ import {
 import { basename, join } from 'node:path'
 import { errorCode, isObject, parseObject } from '@breakfall/faults/internal'
 import { type ExecExit, execExitSchema, execRequestSchema } from '@breakfall/wire'
-import { writeFully } from '../state/disk.ts'
+import { writeFully } from '../lib/disk.ts'
 import { INDEX_BYTES_FIRST, startRecord } from './event-log.ts'
 import { type FilledRequest, fillRequest } from './request.ts'
 

@@ -17,10 +17,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { sendSignal, settingsOf } from '@breakfall/supervisor/platform'
-import { SECCOMP_FD } from '../isolation/bwrap-args.ts'
+import { SECCOMP_FD, quoted } from '../isolation/bwrap-args.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import { spawnCovered } from '../state/inherited.ts'
-import { quoted } from './shell-words.ts'
+import { spawnCovered } from '../lib/spawn-covered.ts'
 import { KEEPER_MARK } from './process-table.ts'
 
 /** The descriptors of a command's sandbox. One digit each: a POSIX shell supports no others. */

@@ -13,12 +13,12 @@ import { appendFileSync, closeSync, existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, type Diagnostic } from '@breakfall/faults'
 import { outputLost, outputNotCopied, outputNotKept } from './diagnostics.ts'
-import { OutputWindow } from './background.ts'
+import { OutputWindow } from './output-window.ts'
 import { EventLog, type Stream } from './event-log.ts'
-import { openFifo } from './fifo.ts'
 import { EXEC_FILES } from './folder.ts'
 import type { Pump } from './pump.ts'
 import type { ExecSetup } from './setup.ts'
+import { openFifo } from './fifo-pool.ts'
 
 export type OutputListener = {
   /** Bytes have arrived and are not in the log yet. */

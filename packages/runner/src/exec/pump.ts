@@ -8,7 +8,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { within } from '@breakfall/faults/internal'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import { pumpNote, type PumpSetup, spawnPump, wasPumpKilled } from './pump-process.ts'
 
 export type PumpJob = {

@@ -1,6 +1,6 @@
 /** The record of an exec as callers see it. */
 import type { Exec as ExecRecord } from '@breakfall/wire'
-import { isoTime } from '../clock.ts'
+import { isoTime } from '../lib/clock.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'
 
 export function execRecord(

@@ -6,7 +6,7 @@
  *     the box, because a turn may be recovered after any time.
  * I2  An id that was reserved and neither has a folder nor was forgotten never ran: its start was refused, or the runner died first.
  */
-import { SyncedLines } from '../state/synced-lines.ts'
+import { SyncedLines } from '../lib/synced-lines.ts'
 
 export type ReservedId = { readonly execId: string; readonly machineBootId: string; readonly hash: string }
 

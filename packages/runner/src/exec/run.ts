@@ -1,5 +1,5 @@
 /** A job that a keeper has, or had: the keeper, the process tree it started, and what this process listens to meanwhile. */
-import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import type { KeeperLink } from './keeper-link.ts'
 import { prove } from './process-table.ts'
 import type { ExecSetup } from './setup.ts'

@@ -1,7 +1,7 @@
 /** What a box gives to an exec. */
 import type { Diagnostic } from '@breakfall/faults'
 import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Job, Keeper, OnGone } from './keeper.ts'
 import type { ExecEnd, ExecReservation } from './folder.ts'

@@ -1,6 +1,6 @@
 /** A keeper's status file: read on demand, and followed through inotify with a poll as the safety net. */
 import { closeSync, type FSWatcher, openSync, readFileSync, readSync, watch } from 'node:fs'
-import { RUNNER_DEFAULTS } from '../defaults.ts'
+import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import { type KeeperStatus, parseStatus } from './status.ts'
 
 export class StatusFile {

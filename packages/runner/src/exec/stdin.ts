@@ -6,8 +6,8 @@ import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Fault } from '@breakfall/faults'
 import { sendSignal } from '@breakfall/supervisor/platform'
-import { openFifo, openWriteEnd } from './fifo.ts'
 import { isThere, type Proven } from './process-table.ts'
+import { openFifo, openWriteEnd } from './fifo-pool.ts'
 
 export class StdinPipe {
   readonly #path: string

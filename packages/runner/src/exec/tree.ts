@@ -7,7 +7,7 @@
 import type { IsolationLevel } from '@breakfall/wire'
 import { commandOf, hasChildren, sendSignal } from '@breakfall/supervisor/platform'
 import type { ExecGroup } from '../isolation/cgroup.ts'
-import { pollUntil } from '../waiting.ts'
+import { pollUntil } from '../lib/poll-until.ts'
 import { isThere, markedProcesses, type Proven, prove } from './process-table.ts'
 
 const SURVIVORS_MAX = 20

@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { errorCode } from '@breakfall/faults/internal'
-import { isoTime } from '../clock.ts'
+import { isoTime } from '../lib/clock.ts'
 import type { WorkspaceAccess } from './workspace-files.ts'
 import { type Glob, parseGlob } from './glob.ts'
 import { openFolder, type OpenFolder, pathFault, pathParts } from './walk.ts'

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeFolder } from '../state/disk.ts'
+import { makeFolder } from '../lib/disk.ts'
 import { type OpenFolder, openFolder } from './walk.ts'
 
 export type Upload = {

@@ -22,7 +22,6 @@ import {
 import { open } from 'node:fs/promises'
 import { Fault } from '@breakfall/faults'
 import { errorCode } from '@breakfall/faults/internal'
-import { isGuarded } from '../box/guards.ts'
 import type { Uploads } from './uploads.ts'
 import { openDeepest, openFolder, type OpenFolder, type Owner, pathFault, pathParts } from './walk.ts'
 
@@ -31,7 +30,8 @@ export type WorkspaceAccess = {
   readonly open: () => OpenFolder
   /** The workspace's path inside the box. */
   readonly boxPath: string
-  readonly kind: 'private' | 'host'
+  /** Whether a box must not change this path, given by its parts below the workspace: programs on the host would act on it. */
+  readonly isGuarded: (parts: readonly string[]) => boolean
   readonly owner: Owner | undefined
 }
 
@@ -159,7 +159,7 @@ function notRegular(path: string): Fault {
 }
 
 function refuseGuarded(at: WorkspaceAccess, parts: readonly string[], path: string): void {
-  if (at.kind === 'host' && isGuarded(parts))
+  if (at.isGuarded(parts))
     throw new Fault('forbidden', {
       boundary: 'box',
       error: `${path.slice(0, 200)} is read-only in a box, because programs on the host would act on it.`,

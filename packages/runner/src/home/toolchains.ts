@@ -20,7 +20,6 @@ import {
   statSync,
 } from 'node:fs'
 import { basename, delimiter, dirname, join, normalize, posix, relative, resolve } from 'node:path'
-import { isInside } from '../box/workspace.ts'
 import {
   CREDENTIAL_NAMES,
   holdsCredentials,
@@ -32,7 +31,7 @@ import {
   servesHost,
   tableParts,
 } from './tool-table.ts'
-import { statOf } from '../stat-of.ts'
+import { isInside, statOf } from '../lib/paths.ts'
 
 export type Toolchains = {
   /** Folders and files that are visible read-only at their own path. */

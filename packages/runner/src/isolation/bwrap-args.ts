@@ -13,8 +13,7 @@
  */
 import { posix } from 'node:path'
 import type { Network } from '@breakfall/wire'
-import { quoted } from '../exec/shell-words.ts'
-import type { BoxView } from './view.ts'
+import type { BoxView } from './mount-layout.ts'
 
 export type BoxUser =
   | { readonly kind: 'userns'; readonly uid: number; readonly gid: number; readonly disableUserns: boolean }
@@ -188,3 +187,6 @@ function parentsOf(path: string): readonly string[] {
 
 const isIn = (view: BoxView, path: string, mode: 'ro' | 'rw'): boolean =>
   view.mounts.some((mount) => mount.mode === mode && (path === mount.at || path.startsWith(`${mount.at}/`)))
+
+/** In single quotes a shell gives no character a special meaning, except the quote itself. */
+export const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`

@@ -10,7 +10,7 @@ import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from '
 import { join } from 'node:path'
 import { errorCode } from '@breakfall/faults/internal'
 import { sendSignal } from '@breakfall/supervisor/platform'
-import { pollUntil } from '../waiting.ts'
+import { pollUntil } from '../lib/poll-until.ts'
 
 export const CONTROLLERS = ['memory', 'pids', 'cpu'] as const
 export type Controller = (typeof CONTROLLERS)[number]

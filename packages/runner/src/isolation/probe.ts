@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import type { IsolationLevel } from '@breakfall/wire'
 import { bwrapCommand, bwrapOptions, type BoxUser, SECCOMP_FD, seccompOptions } from './bwrap-args.ts'
 import { findProgram, USUAL_FOLDERS } from './find-program.ts'
-import type { HostLayout } from './host.ts'
+import type { HostLayout } from './host-layout.ts'
 
 export type Isolation = {
   /** A box may ask for level "process". */

@@ -6,7 +6,7 @@ import { execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { sendSignal } from '@breakfall/supervisor/platform'
 import { bwrapOptions, type BoxUser } from './bwrap-args.ts'
-import type { HostLayout } from './host.ts'
+import type { HostLayout } from './host-layout.ts'
 
 export type NetworkTools = { readonly bwrap: string; readonly nsenter: string }
 

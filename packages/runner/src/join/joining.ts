@@ -8,7 +8,7 @@
 import { messageOf } from '@breakfall/faults/internal'
 import type { RunnerJoin } from '@breakfall/wire'
 import { request } from 'undici'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../lib/clock.ts'
 
 export type JoiningParts = {
   /** The daemons, or a balancer in front of them. The next one is asked when one does not answer. */

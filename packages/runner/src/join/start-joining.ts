@@ -1,23 +1,14 @@
 /** What a runner says about itself when it joins, put together from its parts. */
+import { execFile } from 'node:child_process'
+import { addressIn } from '@breakfall/wire/internal'
 import { loadTokens } from '@breakfall/wire/node'
 import { mountNamespace } from '@breakfall/supervisor/platform'
 import type { Boxes } from '../box/boxes.ts'
 import { countBoxes } from '../box/quota.ts'
-import type { RunnerHost } from '../host.ts'
-import type { Identity } from '../state/identity.ts'
-import { type Advertised, advertisedUrl } from './advertised.ts'
+import type { RunnerHost } from '../host/host.ts'
+import type { Advertised, JoinOptions } from '../host/options.ts'
+import type { Identity } from '../host/identity.ts'
 import { Joining } from './joining.ts'
-
-export type JoinOptions = {
-  readonly urls: readonly string[]
-  readonly advertised?: Advertised | undefined
-  readonly labels?: readonly string[] | undefined
-  /** Allowed folders that have the same files at every runner. */
-  readonly sharedWorkspaces?: readonly string[] | undefined
-  /** Ends every exec after this long without an answer from a daemon. */
-  readonly stopWhenAloneMs?: number | undefined
-  readonly onJoined?: ((daemon: string) => void) | undefined
-}
 
 export function startJoining(
   options: JoinOptions,
@@ -56,7 +47,28 @@ export function startJoining(
   return joining
 }
 
-// ---- details ----
+// ---- details, in the order they are used above ----
+
+/** The URL at which daemons reach this runner: as configured, as printed by a command, or the address it listens on. */
+async function advertisedUrl({ url, command }: Advertised, listening: string): Promise<string> {
+  if (url !== undefined) return url.replace(/\/+$/, '')
+  if (command === undefined) return listening
+  const answer = await outputOf(command)
+  const found = addressIn(answer)
+  if (found === undefined) throw new Error(`--advertise-command printed no URL: ${answer.trim().slice(0, 200)}`)
+  return found
+}
+
+const COMMAND_MS = 10_000
+
+function outputOf([program = '', ...args]: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile(program, args, { timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1024 }, (error, stdout) => {
+      if (error === null) resolve(stdout)
+      else reject(new Error(`--advertise-command failed: ${error.message.trim().slice(0, 500)}`))
+    })
+  })
+}
 
 function endAll(boxes: Boxes): void {
   for (const box of boxes.all()) for (const exec of box.execs.live.values()) void exec.stop('killed')

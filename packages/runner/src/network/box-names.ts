@@ -7,10 +7,9 @@
  */
 import { isIPv4 } from 'node:net'
 import { isObject } from '@breakfall/faults/internal'
-import { readJsonFile, writeJsonDurably } from '../state/disk.ts'
+import { readJsonFile, writeJsonDurably } from '../lib/disk.ts'
 import { Connections } from './connections.ts'
-import { DenialFile } from './denial-file.ts'
-import { Denials } from './denials.ts'
+import { Denials, DenialFile } from './denials.ts'
 import type { Internet } from './dial.ts'
 import { dnsAnswer, readQuestion } from './dns-answer.ts'
 import { cleanName, findAllowed, parsePattern, type Pattern } from './patterns.ts'

@@ -1,6 +1,8 @@
 /** What a box tried to reach and may not, counted by name; the oldest are forgotten first. */
 import type { Diagnostic } from '@breakfall/faults'
 import { isObject } from '@breakfall/faults/internal'
+import { replaceFile } from '@breakfall/supervisor/platform'
+import { readJsonFile } from '../lib/disk.ts'
 
 export const DENIAL_REASONS = ['not_allowed', 'private_address', 'other_name', 'no_address'] as const
 export type DenialReason = (typeof DENIAL_REASONS)[number]
@@ -72,6 +74,43 @@ export class Denials {
   }
 }
 
+/**
+ * Keeps the list on disk, so people still see it after a restart of the runner. Written at most once a second and not synced:
+ * a box may try again and again, and nothing but that list depends on it.
+ */
+export class DenialFile {
+  readonly #file: string
+  readonly #denials: Denials
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(file: string, denials: Denials) {
+    this.#file = file
+    this.#denials = denials
+    try {
+      denials.read(readJsonFile(file))
+    } catch {
+      // Damaged: the list starts empty.
+    }
+  }
+
+  saveSoon(): void {
+    this.#timer ??= setTimeout(() => this.save(), SAVE_MS)
+    this.#timer.unref()
+  }
+
+  /** If there is something new. */
+  save(): void {
+    if (this.#timer === undefined) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    try {
+      replaceFile(this.#file, JSON.stringify(this.#denials.list))
+    } catch {
+      // The disk is full, or the box was removed.
+    }
+  }
+}
+
 /** What the exit record of a command says about it. Pure. */
 export function networkDenied(allow: readonly string[], denied: readonly Denied[]): Diagnostic {
   const shown = denied.slice(0, SHOWN_MAX).map(({ name, port, count, because }) => {
@@ -92,6 +131,7 @@ export function networkDenied(allow: readonly string[], denied: readonly Denied[
 
 // ---- details ----
 
+const SAVE_MS = 1_000
 const SHOWN_MAX = 8
 
 /** People and models say `npm`. */

@@ -5,9 +5,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, w
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { Fault } from '@breakfall/faults'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/lib/clock.ts'
 import { createRunnerClient } from '../../src/client/index.ts'
-import { RUNNER_ROUTES } from '../../src/routes.ts'
+import { RUNNER_ROUTES } from '../../src/contract/routes.ts'
 import { asProgram, inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
 
 const workspaceOf = (runner: TestRunner, id: string): string => join(runner.stateDir, `boxes/default/${id}/workspace`)

@@ -6,9 +6,9 @@ import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { TextSearch } from '../../src/exec/background.ts'
-import { leavesBehind } from '../../src/exec/left-behind.ts'
 import { findProgram } from '../../src/isolation/find-program.ts'
 import { asProgram, inProcess, keepersOf, peakMb, until, withoutBwrap, withoutRoot } from '../kit.ts'
+import { leavesBehind } from '../../src/exec/end.ts'
 
 const perl = findProgram('perl', '/usr/bin:/bin') ?? ''
 const skip = withoutBwrap || (perl === '' && 'the test server is written in perl, which is not installed')

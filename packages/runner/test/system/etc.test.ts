@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { bwrapOptions } from '../../src/isolation/bwrap-args.ts'
 import { EtcCopy } from '../../src/isolation/etc-copy.ts'
-import { boxView } from '../../src/isolation/view.ts'
+import { boxView } from '../../src/isolation/mount-layout.ts'
 import { inProcess, until, withoutBwrap } from '../kit.ts'
 
 const SEE = `cd /etc; find . -type f -exec sha256sum {} + 2>&1 | sort; find . -type l -printf '%p -> %l\\n' | sort; find . -printf '%M %p\\n' | grep -v '^[dl]' | sort; echo x >hosts; echo "wrote $?"`

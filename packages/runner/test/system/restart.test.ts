@@ -11,9 +11,9 @@ import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { ExecEvent } from '@breakfall/wire'
 import { readProcess, socketsOf } from '@breakfall/supervisor/platform'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock } from '../../src/lib/clock.ts'
 import { startTimeOf } from '../../src/exec/process-table.ts'
-import { readJsonFile } from '../../src/state/disk.ts'
+import { readJsonFile } from '../../src/lib/disk.ts'
 import {
   asProgram,
   bytesOf,

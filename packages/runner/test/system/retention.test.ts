@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
-import { systemClock } from '../../src/clock.ts'
-import type { RunnerOptions } from '../../src/options.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import type { RunnerOptions } from '../../src/host/options.ts'
 import { inProcess, type TestRunner, until } from '../kit.ts'
 
 const DAY_MS = 24 * 3_600_000
