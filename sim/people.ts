@@ -59,7 +59,7 @@ export class People {
     this.#world.after(100, client, 'leads', () => {
       void (async () => {
         const created = await this.#insist(client, `create ${name}`, ({ sessions }) =>
-          sessions.create({ tools: ['bash'], policy: { approve } }, name),
+          sessions.create({ tools: ['bash', 'write', 'edit'], policy: { approve } }, name),
         )
         this.#sessionIds[nr] = created.id
         this.#follow(name, created.id)

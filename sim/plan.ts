@@ -13,6 +13,7 @@ export type FaultKind =
   | 'drain' // a person asks it to hand its sessions over; it stops after `ms`
   | 'freeze' // its machine stands still
   | 'slow' // each of its events takes a while
+  | 'stall' // its event loop is blocked; the thread that renews its lease is not
   | 'partition' // the daemon cannot reach the database
   | 'cut-runner' // the daemon cannot reach the runner
   | 'skew' // its wall clock is off
@@ -30,7 +31,14 @@ export type PlannedFault = {
   readonly ms: number
 }
 
-export type PlannedStep = { readonly lines: number; readonly ms: number; readonly code: number; readonly calls: number }
+export type PlannedStep = {
+  /** Undefined: `bash`. */
+  readonly tool?: 'bash' | 'write' | 'edit'
+  readonly lines: number
+  readonly ms: number
+  readonly code: number
+  readonly calls: number
+}
 
 export type PlannedTurn = {
   readonly key: string
@@ -115,13 +123,14 @@ export function planOf(seed: string): Plan {
   const plan = swarmOf(seed)
   if (theme < THEMES.kills) return withKills(plan, new Random(seed, 'kills'))
   if (theme < THEMES.quits) return withQuits(plan, new Random(seed, 'quits'))
+  if (theme < THEMES.files) return withFiles(plan, new Random(seed, 'files'))
   return theme < THEMES.model ? { ...plan, rates: { ...plan.rates, modelFault: 0.95 } } : plan
 }
 
 // ---- details ----
 
 /** Each theme's share of all plans ends here. */
-const THEMES = { kills: 0.1, quits: 0.2, model: 0.25 } as const
+const THEMES = { kills: 0.1, quits: 0.2, files: 0.3, model: 0.35 } as const
 
 /** Owners change all the time, and requests of earlier ones arrive late. */
 function withKills(plan: Plan, dice: Random): Plan {
@@ -152,6 +161,29 @@ function withQuits(plan: Plan, dice: Random): Plan {
     sessions: plan.sessions.map((one) => (isLate ? { ...one, turns: one.turns.map(withSteps) } : one)),
     quits: Array.from({ length: 60 }, () => ({ at: dice.whole(1_000, plan.calmAt), session: session() })),
     faults: isLate ? [] : killsOf(dice, 1, plan.calmAt),
+  }
+}
+
+/** Files change all the time, while requests of earlier moments and earlier owners arrive. */
+function withFiles(plan: Plan, dice: Random): Plan {
+  const daemons = plan.isShared ? 2 : 1
+  const turn = (one: PlannedTurn): PlannedTurn => ({
+    ...one,
+    steps: Array.from({ length: 3 }, () => ({
+      tool: dice.of(['write', 'edit'] as const),
+      lines: 0,
+      ms: 0,
+      code: 0,
+      calls: dice.whole(1, 2),
+    })),
+  })
+  return {
+    ...plan,
+    daemons,
+    absenceMs: 0,
+    rates: { ...NO_RATES, lateRequest: dice.of([0.2, 0.5]), lostAnswer: dice.of([0, 0.3]) },
+    sessions: plan.sessions.map((session) => ({ ...session, turns: session.turns.map(turn) })),
+    faults: dice.chance(0.5) ? killsOf(dice, daemons, plan.calmAt) : [],
   }
 }
 
@@ -224,12 +256,14 @@ function swarmOf(seed: string): Plan {
 
 function sessionOf(dice: Random, name: string, calmAt: number): PlannedSession {
   const approve = dice.chance(0.25) ? 'always' : 'never'
+  const tools = dice.of(TOOLS)
   const turns = Array.from({ length: dice.whole(1, 3) }, (_, nr): PlannedTurn => {
     const at = dice.whole(0, calmAt / 2)
     return {
       key: `${name}.t${nr + 1}`,
       at,
       steps: Array.from({ length: dice.whole(0, 3) }, () => ({
+        tool: dice.of(tools),
         lines: dice.whole(0, 5),
         ms: dice.of([0, 5, 300, 2_000, 15_000]),
         code: dice.chance(0.1) ? 1 : 0,
@@ -258,6 +292,9 @@ function faultsOf(
   }).toSorted((a, b) => a.at - b.at)
 }
 
+/** What a session works with: commands, files or both. */
+const TOOLS = [['bash'], ['bash'], ['bash', 'write', 'edit']] as const
+
 const SESSIONS_IDLE_MAX = 2_000
 
 /** At most one fault in this time, on average. */
@@ -269,6 +306,7 @@ const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {
   stop: [50, 1_000, 20_000],
   drain: [5_000, 20_000],
   slow: [5_000, 60_000],
+  stall: [500, 8_000, 25_000],
   freeze: [200, 7_000, 25_000],
   partition: [500, 6_000, 25_000],
   'cut-runner': [500, 6_000, 40_000],

@@ -8,6 +8,7 @@ import type { SessionEvent, SessionEventOf } from '../packages/wire/src/index.ts
 import type { FaultKind } from './plan.ts'
 import { Effects } from './rules/effects.ts'
 import { BrokenRule, Facts, type Parts, type Turn } from './rules/facts.ts'
+import { Files } from './rules/files.ts'
 import { Load } from './rules/load.ts'
 import { Requests } from './rules/requests.ts'
 import { Views } from './rules/views.ts'
@@ -22,6 +23,7 @@ export class Rules {
   readonly #parts: Parts
   readonly #facts: Facts
   readonly #effects: Effects
+  readonly #files: Files
   readonly #requests: Requests
   readonly #views: Views
   readonly #load: Load
@@ -37,6 +39,7 @@ export class Rules {
     this.#parts = parts
     this.#facts = facts
     this.#effects = new Effects(facts)
+    this.#files = new Files(facts, this.#effects)
     this.#requests = new Requests(facts)
     this.#views = new Views(facts)
     this.#load = new Load(facts, () => ({
@@ -204,8 +207,8 @@ export class Rules {
     for (const reader of readers)
       if (!this.#hasAll(reader))
         this.#broken('L1 every reader has everything', `${reader.sessionId}: ${reader.seen.length} events`)
-    this.#effects.look()
     this.#effects.atEnd()
+    this.#files.atEnd()
     for (const sessionId of this.#facts.events.keys()) this.#views.compare(sessionId)
   }
 
@@ -248,7 +251,6 @@ export class Rules {
       turn.cancel = { at: this.#parts.world.now, by, heardAt: Number.POSITIVE_INFINITY }
       this.reach('cancel accepted')
     }
-    this.#effects.look()
     this.#views.look(sessionId)
   }
 
@@ -295,15 +297,15 @@ export class Rules {
       this.#broken('U7 nothing comes after the end of a turn', `${event.type} after ${turn.end.type} in ${turn.id}`)
     this.#requests.note(turn, event)
     if (event.type === 'tool-call') {
-      const { callId, execId } = event
-      const { command = '' }: { command?: string } = Object(event.arguments)
-      turn.calls.set(callId, { callId, command, execId, result: null })
+      this.#facts.called(turn, event)
     }
+    const noted = event.type === 'tool-output' ? turn.calls.get(event.callId) : undefined
+    if (event.type === 'tool-output' && event.file !== undefined && noted !== undefined) noted.file = event.file
     if (event.type === 'tool-result') {
       const call = turn.calls.get(event.callId)
       if (call === undefined) this.#broken('U7 a result has a call', event.callId)
       if (call.result !== null) this.#broken('U7 each call has one result', event.callId)
-      call.result = event
+      Object.assign(call, { result: event, endedAt: this.#parts.world.now })
       this.reach(`outcome ${event.outcome}`)
     }
     if (event.type === 'turn-end' || event.type === 'turn-error') {
@@ -313,7 +315,8 @@ export class Rules {
     this.#waited(turn, event)
     if (event.type === 'turn-error') {
       this.reach(`ended ${event.category}`)
-      if (event.category === 'other') this.#parts.world.fail(this.bug('a turn failed', new Error(event.errorRaw)))
+      if (!ENDS.has(event.category))
+        this.#parts.world.fail(this.bug(`a turn ended with ${event.category}`, new Error(event.errorRaw)))
     }
     if (event.type === 'parked') {
       this.reach(`parked ${event.fault.category}`)
@@ -353,6 +356,7 @@ export class Rules {
 const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
   'kill',
   'freeze',
+  'stall',
   'partition',
   'database-down',
   'skew',
@@ -361,7 +365,15 @@ const STANDS_STILL: ReadonlySet<FaultKind> = new Set([
   'runner-machine',
 ])
 
-const HOLDS_UP: ReadonlySet<FaultKind> = new Set(['kill', 'freeze', 'partition', 'database-down', 'skew', 'slow'])
+const HOLDS_UP: ReadonlySet<FaultKind> = new Set([
+  'kill',
+  'freeze',
+  'stall',
+  'partition',
+  'database-down',
+  'skew',
+  'slow',
+])
 /** A poll, and a page that is read. */
 const BEHIND_MS = 10_000
 
@@ -370,6 +382,23 @@ const CANCEL_MS = 60_000
 const RUNNER_MS = 300_000
 /** Long enough for a daemon to start again and to claim the turn. */
 const LATE_MS = 300_000
+
+/** What may end a turn of the workload. */
+const ENDS: ReadonlySet<string> = new Set([
+  'approval_needed',
+  'cancelled',
+  'crash_loop',
+  'exec_outcome_unknown',
+  'journal_unreachable',
+  'model_overloaded',
+  'model_quota_exhausted',
+  'model_rate_limited',
+  'model_server_error',
+  'model_stream_incomplete',
+  'model_timeout',
+  'model_unreachable',
+  'runner_unreachable',
+])
 
 /** Refusals that say that nothing was done. */
 const CERTAIN: ReadonlySet<string> = new Set(['session_busy', 'not_found', 'idempotency_conflict'])

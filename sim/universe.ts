@@ -344,6 +344,9 @@ class Universe {
         return this.#at(now + ms, 'fast', () => {
           daemon.process.slowMs = 0
         })
+      case 'stall':
+        if (daemon !== undefined) daemon.process.stalledUntil = Math.max(daemon.process.stalledUntil, now + ms)
+        return
       case 'freeze':
         if (daemon !== undefined) daemon.process.frozenUntil = Math.max(daemon.process.frozenUntil, now + ms)
         return

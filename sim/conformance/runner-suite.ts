@@ -100,6 +100,34 @@ export function runnerSuite({ name, settled, open, command }: RunnerUnderTest): 
     assert.equal((await one.killExec('b', 'e', { burn: true })).exit?.cause, 'killed')
   })
 
+  scenario(
+    'a file is replaced whole, by the newest owner, and only if it is what the writer has read',
+    async (client, restart) => {
+      const one = client().withEpoch(1)
+      const text = (words: string): Buffer => Buffer.from(words)
+      await refused(one.readFile('b', 'a.txt'), 'box_not_found')
+      await refused(one.writeFile('b', 'a.txt', text('no')), 'box_not_found')
+      await one.createBox({ id: 'b' })
+      await refused(one.readFile('b', 'a.txt'), 'file_not_found')
+      await refused(one.writeFile('b', 'a.txt', text('no'), { ifMatch: '"other"' }), 'precondition_failed')
+      const first = await one.writeFile('b', 'a.txt', text('first'), { ifNoneMatch: '*' })
+      await refused(one.writeFile('b', 'a.txt', text('no'), { ifNoneMatch: '*' }), 'precondition_failed')
+      const second = await one.writeFile('b', 'a.txt', text('second'), { ifMatch: first.etag })
+      await refused(one.writeFile('b', 'a.txt', text('no'), { ifMatch: first.etag }), 'precondition_failed')
+      await restart()
+      const [later, newer] = [client().withEpoch(1), client().withEpoch(2)]
+      const found = await later.readFile('b', 'a.txt')
+      assert.deepEqual([found.bytes.toString(), found.etag], ['second', second.etag])
+      await newer.ownBox('b')
+      await refused(later.writeFile('b', 'a.txt', text('no')), 'lease_lost')
+      const third = await newer.writeFile('b', 'a.txt', text('second')) // also with the same bytes, it is another file
+      assert.notEqual(third.etag, second.etag)
+      await newer.removeBox('b')
+      await newer.createBox({ id: 'b' })
+      await refused(newer.readFile('b', 'a.txt'), 'file_not_found')
+    },
+  )
+
   scenario('what is not there is not found, and a box is made once', async (client) => {
     const one = client().withEpoch(1)
     await refused(one.getBox('b'), 'box_not_found')

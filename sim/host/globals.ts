@@ -122,7 +122,11 @@ function timeoutSignal(ms: number): AbortSignal {
   return controller.signal
 }
 
-const wallNow = (): number => (hasWorld() ? START + theWorld().now + here().skewMs : START)
+const wallNow = (): number => {
+  if (!hasWorld()) return START
+  const process = here()
+  return START + theWorld().now + (process.threadOf ?? process).skewMs
+}
 
 class WorldDate extends REAL.Date {
   constructor(...args: readonly unknown[]) {

@@ -12,18 +12,23 @@ import { hashOf, Random } from './random.ts'
 
 export class Process {
   readonly name: string
+  /** Another thread of that process: it dies with it, and shares its machine and its clock. */
+  readonly threadOf: Process | undefined
   /** How far its wall clock is off. */
   skewMs = 0
-  /** Its events wait until then. */
+  /** Its machine stands still: its events wait until then. */
   frozenUntil = 0
+  /** Its event loop is blocked: its events wait until then, and those of its other threads do not. */
+  stalledUntil = 0
   /** At most how long each of its events takes; the next one waits for it. */
   slowMs = 0
   isDead = false
   readonly dice: Random
 
-  constructor(name: string, dice: Random) {
+  constructor(name: string, dice: Random, threadOf?: Process) {
     this.name = name
     this.dice = dice
+    this.threadOf = threadOf
   }
 }
 
@@ -78,6 +83,10 @@ export class World {
 
   process(name: string): Process {
     return new Process(name, new Random(this.seed, 'dice', name))
+  }
+
+  thread(name: string, of: Process): Process {
+    return new Process(`${of.name} ${name}`, new Random(this.seed, 'dice', of.name, name), of)
   }
 
   random(...name: readonly (string | number)[]): Random {
@@ -145,10 +154,12 @@ export class World {
     for (;;) {
       const event = this.#heap.pop()
       if (event === undefined) return undefined
-      if (event.isCancelled || event.process.isDead) continue // I2
-      const { frozenUntil } = event.process
-      if (frozenUntil <= event.at || event.process === this.outside) return event
-      this.#heap.push({ ...event, at: frozenUntil }) // I2: in its order, when the process wakes
+      const { process } = event
+      const { isDead, frozenUntil } = process.threadOf ?? process
+      if (event.isCancelled || isDead) continue // I2
+      const standsUntil = Math.max(frozenUntil, process.stalledUntil)
+      if (standsUntil <= event.at || process === this.outside) return event
+      this.#heap.push({ ...event, at: standsUntil }) // I2: in its order, when the process wakes
     }
   }
 
@@ -159,7 +170,7 @@ export class World {
     this.onStep?.({ nr: this.#steps, at: event.at, process: event.process.name, label: event.label })
     const { process } = event
     if (process.slowMs > 0 && process !== this.outside)
-      process.frozenUntil = Math.max(process.frozenUntil, event.at + process.dice.whole(0, process.slowMs))
+      process.stalledUntil = Math.max(process.stalledUntil, event.at + process.dice.whole(0, process.slowMs))
     current.run(process, event.run)
   }
 }

@@ -8,6 +8,7 @@
  * U4  What was reported as run has run, and its output is there once and whole, or the result says that it is not.
  * U5  An outcome is unknown only if it cannot be known: the command's machine restarted, its record is past its days, or the turn
  *     gave up waiting for the runner. A cancel is unsure only if its last kill was not answered, or its runner was away.
+ * U10 A start whose answer was lost is repeated only after the journal says so.
  * U13 No command starts that was sent after its turn's cancel was stored, by a process that could know. Excuse: the process that
  *     stored it, until it has the database's answer.
  */
@@ -30,39 +31,35 @@ export class Effects {
   readonly #spoken = new Map<string, number>()
   /** The last kill of each call, and whether it was answered. */
   readonly #kills = new Map<string, { readonly exchange: Exchange; isAnswered: boolean }>()
+  /** The last start of each exec by a process, and how many events its session had then. */
+  readonly #starts = new Map<string, { readonly exchange: Exchange; readonly events: number; isAnswered: boolean }>()
   #claimed = 0
 
   constructor(facts: Facts) {
     this.#facts = facts
-    const { database, network, sharing } = facts.parts
+    const { database, disk, network, sharing } = facts.parts
+    disk.observers.push({ started: (effect) => this.#note(effect) })
     database.observers.push({
       claimed: ({ id }, bootId) => this.#own(id, sharing.boots.get(bootId) ?? ''),
     })
     network.observers.push({
       sent: (origin, exchange) => {
+        if (origin === RUNNER && exchange.method === 'POST' && START_EXEC.test(exchange.path)) this.#starting(exchange)
         const [, execId] = KILL.exec(exchange.path) ?? []
         if (origin === RUNNER && execId !== undefined) this.#kills.set(callOf(execId), { exchange, isAnswered: false })
       },
       arrived: (origin, { from, method, path, sentAt }) => {
         const box = boxIn(path)
         if (origin !== RUNNER || method === 'GET' || path.includes('/checkpoints')) return
-        this.#spoken.set(box, Math.max(this.#spoken.get(box) ?? 0, this.#claimOf(box, from.name, sentAt)))
+        this.#spoken.set(box, Math.max(this.#spoken.get(box) ?? 0, this.claimOf(box, from.name, sentAt)))
       },
       answered: (exchange) => {
+        for (const start of this.#starts.values()) if (start.exchange === exchange) start.isAnswered = true
         const [, execId = ''] = KILL.exec(exchange.path) ?? []
         const kill = this.#kills.get(callOf(execId))
         if (kill?.exchange === exchange) kill.isAnswered = true
       },
     })
-  }
-
-  /** U1, U2, U13, for what has run since the last look. */
-  look(): void {
-    const { effects } = this.#facts.parts.disk
-    for (let at = this.#ran.size; at < effects.length; at += 1) {
-      const effect = effects[at]
-      if (effect !== undefined) this.#note(effect)
-    }
   }
 
   /** U3, U4, U5 */
@@ -76,16 +73,40 @@ export class Effects {
     }
   }
 
+  /** It came from an owner whose successor had spoken to the runner by then. */
+  isFenced({ boxId, exchange, epoch, epochSeen }: Pick<Effect, 'boxId' | 'exchange' | 'epoch' | 'epochSeen'>): boolean {
+    const mine = this.claimOf(boxId, exchange.from.name, exchange.sentAt)
+    return mine < (this.#spoken.get(boxId) ?? 0) || (epoch !== undefined && epoch < epochSeen)
+  }
+
+  /** Which claim a process acted on at that time. */
+  claimOf(sessionId: string, process: string, at: number): number {
+    return this.#claims.get(`${sessionId} ${process}`)?.findLast((claim) => claim.at <= at)?.nr ?? 0
+  }
+
   // ---- details ----
 
-  #note({ boxId, execId, command, exchange, epoch, epochSeen }: Effect): void {
+  /** U10 */
+  #starting(exchange: Exchange): void {
+    const { body, from, path, sentAt } = exchange
+    const { execId }: { readonly execId: string } = JSON.parse(body)
+    const key = `${execId} ${from.name}`
+    const events = this.#facts.events.get(boxIn(path))?.length ?? 0
+    const last = this.#starts.get(key)
+    if (last?.isAnswered === false && last.events === events)
+      this.#facts.broken('U10 a failed call is in the journal before it is repeated', `${key} at ${sentAt}`)
+    this.#starts.set(key, { exchange, events, isAnswered: false })
+  }
+
+  /** U1, U2, U13 */
+  #note(effect: Effect): void {
+    const { execId, command, exchange } = effect
     const { name } = workIn(command)
     const { from, sentAt } = exchange
     if (this.#ran.has(name))
       this.#facts.broken('U1 a command starts at most once', `${command} (${execId}), before as ${this.#ran.get(name)}`)
     this.#ran.set(name, execId)
-    const [mine, spoken] = [this.#claimOf(boxId, from.name, sentAt), this.#spoken.get(boxId) ?? 0]
-    if (mine < spoken || (epoch !== undefined && epoch < epochSeen))
+    if (this.isFenced(effect))
       this.#facts.broken('U2 no effect of a fenced owner', `${command} of ${from.name}, sent at ${sentAt}`)
     const turn = this.#facts.turns.get(execId.slice(0, UUID_LENGTH))
     if (turn !== undefined && this.#facts.knewOfCancel(turn, from.name, sentAt))
@@ -98,11 +119,6 @@ export class Effects {
     this.#claims.set(key, claims)
     this.#claimed += 1
     claims.push({ at: this.#facts.parts.world.now, nr: this.#claimed })
-  }
-
-  /** Which claim a process acted on at that time. */
-  #claimOf(sessionId: string, process: string, at: number): number {
-    return this.#claims.get(`${sessionId} ${process}`)?.findLast((claim) => claim.at <= at)?.nr ?? 0
   }
 
   #judge(turn: Turn, { command, execId, result }: Call): void {
@@ -146,16 +162,17 @@ export class Effects {
 const KILL_MS = 12_000
 const RUNNER_AWAY: ReadonlySet<FaultKind> = new Set(['runner-kill', 'runner-machine', 'cut-runner'])
 
+const START_EXEC = /\/exec$/
 const KILL = /\/execs\/([^/]+)\/kill/
 const UUID_LENGTH = 36
 
 /** A command may run under a second and a third id of its call. */
 const callOf = (execId: string): string => execId.replace(/\.[23]$/, '')
 
-const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
+export const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
 
 /** The turn ended because its runner could not be reached for too long. A lost answer alone is no reason. */
-const hasGivenUp = ({ end }: Turn): boolean =>
+export const hasGivenUp = ({ end }: Turn): boolean =>
   end?.type === 'turn-error' &&
   (end.boundary === 'runner' || end.boundary === 'box') &&
   end.stopped !== 'side_effects_unknown'

@@ -3,9 +3,9 @@ import type { SessionEvent, SessionEventOf } from '../../packages/wire/src/index
 import type { World } from '../host/time.ts'
 import type { Plan } from '../plan.ts'
 import type { Database } from '../world/database.ts'
-import { keyIn, type Model } from '../world/model.ts'
+import { keyIn, lastWorkIn, type Model } from '../world/model.ts'
 import type { Network } from '../world/network.ts'
-import type { RunnerDisk } from '../world/runner.ts'
+import { type RunnerDisk, workIn } from '../world/runner.ts'
 import type { Sharing } from '../world/store.ts'
 
 export class BrokenRule extends Error {
@@ -29,8 +29,15 @@ export type Parts = {
 
 export type Call = {
   readonly callId: string
+  /** What it does: each piece of work is in one call. */
+  readonly name: string
+  /** Empty: it writes a file. */
   readonly command: string
   readonly execId: string
+  /** What the journal says that its file was and becomes. */
+  file: SessionEventOf<'tool-output'>['file']
+  madeAt: number
+  endedAt: number
   result: SessionEventOf<'tool-result'> | null
 }
 
@@ -53,6 +60,7 @@ export class Facts {
   readonly times = new Map<string, number[]>()
   readonly turns = new Map<string, Turn>()
   readonly turnOfKey = new Map<string, Turn>()
+  readonly callOfWork = new Map<string, { readonly turn: Turn; readonly call: Call }>()
   readonly deleted = new Set<string>()
   readonly reached = new Map<string, number>()
 
@@ -80,6 +88,24 @@ export class Facts {
     this.turns.set(id, turn)
     this.turnOfKey.set(key, turn)
     return turn
+  }
+
+  called(turn: Turn, { callId, execId, arguments: given }: SessionEventOf<'tool-call'>): void {
+    const { command = '', content, new: added }: Readonly<Record<string, string | undefined>> = Object(given)
+    const name = command === '' ? lastWorkIn(content ?? added ?? '') : workIn(command).name
+    const madeAt = this.parts.world.now
+    const call: Call = {
+      callId,
+      name,
+      command,
+      execId,
+      file: undefined,
+      madeAt,
+      endedAt: Number.POSITIVE_INFINITY,
+      result: null,
+    }
+    turn.calls.set(callId, call)
+    this.callOfWork.set(name, { turn, call })
   }
 
   /** A session that was deleted promises nothing more, but nothing of it may run either. */

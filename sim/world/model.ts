@@ -2,7 +2,7 @@
  * A simulated model server with OpenAI's chat completions. What it answers follows from the conversation: a prompt names a turn, and each
  * answer calls that turn's next command, in other words each time. So after any fault, the rules know what must have happened.
  */
-import type { PlannedTurn } from '../plan.ts'
+import type { PlannedStep, PlannedTurn } from '../plan.ts'
 import type { Random } from '../host/random.ts'
 import type { Process, World } from '../host/time.ts'
 import type { Answering, Exchange, Server } from './network.ts'
@@ -104,11 +104,12 @@ export function keyIn(content: unknown): string | undefined {
 /** What the prompt of a turn says. */
 export const promptOf = (key: string): string => `Do the work of <${key}>.`
 
-/** The command of a call. */
-export const commandOf = (turn: PlannedTurn, step: number, call: number): string => {
-  const { lines, ms, code } = turn.steps[step] ?? { lines: 0, ms: 0, code: 0 }
-  return `work ${turn.key}.${step + 1}.${call + 1} lines=${lines} ms=${ms} code=${code}`
-}
+/** The file of a session's workspace. Each `write` and `edit` puts its own line before the last one. */
+export const FILE = 'notes.txt'
+const LAST_LINE = 'END\n'
+
+/** Whose line was put into a file last. */
+export const lastWorkIn = (text: string): string => text.split('\n').at(-3) ?? ''
 
 // ---- details ----
 
@@ -119,11 +120,12 @@ function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dic
   const step = turn?.steps[given]
   const text = `${words} [${key} ${given}]`.match(/.{1,7}/g) ?? []
   const calls = Array.from({ length: step?.calls ?? 0 }, (_, call) => {
-    const args = JSON.stringify({ command: turn === undefined ? '' : commandOf(turn, given, call) })
+    const { tool = 'bash' } = step ?? {}
+    const args = JSON.stringify(argumentsOf(tool, `${key}.${given + 1}.${call + 1}`, step))
     const half = dice.whole(0, args.length)
     const id = `call_${Math.floor(dice.next() * 1e9).toString(36)}_${call}`
     return [
-      delta({ tool_calls: [{ index: call, id, type: 'function', function: { name: 'bash', arguments: '' } }] }),
+      delta({ tool_calls: [{ index: call, id, type: 'function', function: { name: tool, arguments: '' } }] }),
       delta({ tool_calls: [{ index: call, function: { arguments: args.slice(0, half) } }] }),
       delta({ tool_calls: [{ index: call, function: { arguments: args.slice(half) } }] }),
     ]
@@ -137,6 +139,14 @@ function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dic
     'data: [DONE]\n\n',
   ]
 }
+
+function argumentsOf(tool: string, name: string, step: PlannedStep = NO_STEP): Readonly<Record<string, string>> {
+  if (tool === 'write') return { path: FILE, content: `${name}\n${LAST_LINE}` }
+  if (tool === 'edit') return { path: FILE, old: LAST_LINE, new: `${name}\n${LAST_LINE}` }
+  return { command: `work ${name} lines=${step.lines} ms=${step.ms} code=${step.code}` }
+}
+
+const NO_STEP: PlannedStep = { lines: 0, ms: 0, code: 0, calls: 0 }
 
 const HEAD = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'simulated' }
 const frame = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`

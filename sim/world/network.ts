@@ -20,7 +20,7 @@ export type Exchange = {
 }
 
 /** What a server has just done to a box: the moments after which a late request hurts most. */
-export type Moment = 'owned' | 'burned' | 'removed'
+export type Moment = 'owned' | 'burned' | 'read' | 'removed'
 
 /** A server's end of an exchange. After the client is gone, writing does nothing. */
 export type Answering = {
@@ -150,7 +150,7 @@ export type NetworkObserver = {
 }
 
 /** The box that a request to a runner is about. */
-export const boxIn = (path: string): string => /^\/v1\/boxes\/([^/?]+)/.exec(path)?.[1] ?? ''
+export const boxIn = (path: string): string => /^\/v1\/[^/]+\/boxes\/([^/?]+)/.exec(path)?.[1] ?? ''
 
 // ---- details ----
 

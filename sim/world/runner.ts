@@ -2,7 +2,7 @@
  * A simulated runner behind the real runner client: boxes, fences, burned ids and execs, as the real one keeps them on disk. Its process may
  * die, move and come back; what was acknowledged stays.
  *
- * A command says what it does: `work NAME lines=3 ms=400 code=0`. What really ran is in `effects`, for the rules.
+ * A command says what it does: `work NAME lines=3 ms=400 code=0`. The rules hear of what really ran and was written.
  */
 import { Fault, toProblem } from '../../packages/faults/src/index.ts'
 import { type Process, START, type World } from '../host/time.ts'
@@ -17,6 +17,13 @@ export type Effect = {
   /** The highest epoch that the box had seen, and the one that came with the request. */
   readonly epochSeen: number
   readonly epoch: number | undefined
+}
+
+/** A file that was written. Undefined: there was none before. */
+export type Written = Omit<Effect, 'execId' | 'command'> & {
+  readonly path: string
+  readonly before: string | undefined
+  readonly after: string
 }
 
 type Exec = {
@@ -39,6 +46,7 @@ type Box = {
   state: 'running' | 'stopped'
   movedAt: number
   readonly execs: Map<string, Exec>
+  readonly files: Map<string, { readonly text: string; readonly etag: string }>
 }
 
 /** What survives the runner's process: its disk. */
@@ -47,7 +55,11 @@ export class RunnerDisk {
   readonly boxes = new Map<string, Box>()
   readonly epochs = new Map<string, number>()
   readonly burned = new Set<string>()
-  readonly effects: Effect[] = []
+  /** They hear of each effect at once. */
+  readonly observers: { readonly started?: (effect: Effect) => void; readonly written?: (written: Written) => void }[] =
+    []
+  /** How many files were written. */
+  writes = 0
   /** Execs whose end cannot be known: their machine restarted, or their record was forgotten. */
   readonly lost = new Set<string>()
   /** What each exec has printed. */
@@ -130,6 +142,8 @@ export class Runner implements Server {
     if (what === 'start' || what === 'stop') return this.#setState(exchange, answer, id, what)
     if (what === 'processes') return json(answer, 200, { processes: this.#box(id) && [] })
     if (what === 'checkpoints') return this.#checkpoints(exchange, answer, id)
+    if (what === 'files' && method === 'GET') return this.#readFile(answer, id, parts.slice(5).join('/'))
+    if (what === 'files' && method === 'PUT') return this.#writeFile(exchange, answer, id, parts.slice(5).join('/'))
     if (what === 'exec') return this.#startExec(exchange, answer, id)
     if (what === 'execs' && execId === '')
       return json(answer, 200, { execs: [...this.#box(id).execs.values()].map((exec) => this.#view(id, exec)) })
@@ -149,7 +163,7 @@ export class Runner implements Server {
 
   #design(id: string, create: Readonly<Record<string, unknown>>): Box {
     const now = this.#now()
-    return { id, create, createdAt: now, state: 'running', movedAt: now, execs: new Map() }
+    return { id, create, createdAt: now, state: 'running', movedAt: now, execs: new Map(), files: new Map() }
   }
 
   #removeBox(exchange: Exchange, answer: Answering, id: string): void {
@@ -190,6 +204,35 @@ export class Runner implements Server {
     this.#box(id)
     if (method === 'GET') return json(answer, 200, { checkpoints: [], skipped: [], bytes: 0 })
     throw new Fault('other', { errorRaw: 'this box keeps no checkpoints' })
+  }
+
+  #readFile(answer: Answering, id: string, path: string): void {
+    const file = this.#box(id).files.get(path)
+    this.#network?.happened('read', id)
+    if (file === undefined) throw new Fault('file_not_found', { facts: { name: path }, boxId: id })
+    answer.head(200, { etag: file.etag })
+    answer.end(file.text)
+  }
+
+  #writeFile(exchange: Exchange, answer: Answering, id: string, path: string): void {
+    this.#admit(id, exchange)
+    const { files } = this.#box(id)
+    const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = exchange.headers
+    const before = files.get(path)
+    const isOther = (ifMatch !== undefined && ifMatch !== before?.etag) || (ifNoneMatch === '*' && before !== undefined)
+    if (isOther) throw new Fault('precondition_failed', { facts: { name: path }, boxId: id })
+    this.disk.writes += 1
+    const etag = `"${this.disk.writes}"`
+    files.set(path, { text: exchange.body, etag })
+    const written = { ...this.#effect(id, exchange), path, before: before?.text, after: exchange.body }
+    for (const { written: heard } of this.disk.observers) heard?.(written)
+    answer.head(before === undefined ? 201 : 200, { 'content-type': 'application/json', etag })
+    answer.end(JSON.stringify({ etag }))
+  }
+
+  #effect(boxId: string, exchange: Exchange): Omit<Effect, 'execId' | 'command'> {
+    const epochSeen = this.disk.epochs.get(boxId) ?? 0
+    return { boxId, at: this.#world.now, epochSeen, epoch: epochOf(exchange), exchange }
   }
 
   #startExec(exchange: Exchange, answer: Answering, id: string): void {
@@ -233,15 +276,7 @@ export class Runner implements Server {
     const exec = newExec(execId, command, hash, this.#now())
     box.execs.set(execId, exec)
     this.disk.reserved.add(`${box.id}/${execId}`)
-    this.disk.effects.push({
-      boxId: box.id,
-      execId,
-      command,
-      at: this.#world.now,
-      epochSeen: this.disk.epochs.get(box.id) ?? 0,
-      epoch: epochOf(exchange),
-      exchange,
-    })
+    for (const { started } of this.disk.observers) started?.({ ...this.#effect(box.id, exchange), execId, command })
     const { lines, ms, code, name } = workIn(command)
     for (let line = 1; line <= lines; line += 1)
       this.#later(ms * (line / (lines + 1)), () => {

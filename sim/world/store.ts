@@ -4,7 +4,7 @@
  * I1  An append is asked again until it is answered, as the PostgreSQL adapter does; any other statement fails after five seconds
  *     without an answer, although it may have taken effect.
  * I2  The embedded store has no way that could break: each statement is answered after a moment.
- * I3  The lease is renewed beside the daemon: a frozen machine stops both.
+ * I3  The lease is renewed beside the daemon: a frozen machine stops both, a blocked event loop does not.
  */
 import { Fault, isFault } from '../../packages/faults/src/index.ts'
 import type { DaemonFacts, Hint, Hints, Lease, LeaseChange } from '../../packages/daemon/src/store/sharing.ts'
@@ -216,13 +216,17 @@ export class SharedHints implements Hints {
   }
 }
 
-/** The lease and its loop, after `postgres/lease.ts` and its thread. */
+/**
+ * The lease as the daemon sees it, after `postgres/lease.ts`, and the thread that renews it, after its worker: the thread runs on while the
+ * event loop of its daemon is blocked, and stops renewing when that takes too long.
+ */
 class SharedLease implements Lease {
   readonly name: string
   fleet = { live: 1, held: 0 }
   bootId = newId()
   readonly #sharing: Sharing
   readonly #process: Process
+  readonly #thread: Process
   readonly #leaseMs: number
   readonly #onFreed: () => void
   readonly #listeners = new Set<(change: LeaseChange) => void>()
@@ -230,7 +234,11 @@ class SharedLease implements Lease {
   #facts: DaemonFacts = {}
   /** By the clock that says more: a correction moves the wall clock, a sleep stops the other. */
   #renewed: Times
+  /** When the event loop was last seen to run. */
+  #tickedAt: number
   #onTimeSince: number
+  /** What the thread renews. None before it is registered. */
+  #registered: string | undefined
   #isRenewing = false
   #isSuspended = false
   #isDraining = false
@@ -241,12 +249,17 @@ class SharedLease implements Lease {
   constructor(sharing: Sharing, process: Process, name: string, leaseMs: number, onFreed: () => void) {
     this.#sharing = sharing
     this.#process = process
+    this.#thread = sharing.world.thread('lease', process)
     this.#leaseMs = leaseMs
     this.#onFreed = onFreed
     this.name = name
     this.#renewed = this.#times()
+    this.#tickedAt = this.#renewed.monotonic
     this.#onTimeSince = this.#renewed.monotonic
-    this.#timers = [setInterval(() => this.#tick(), leaseMs / 15), setInterval(() => void this.#renew(), leaseMs / 3)]
+    this.#timers = [
+      setInterval(() => this.#tick(), leaseMs / 15),
+      sharing.world.as(this.#thread, () => setInterval(() => void this.#renew(), leaseMs / 3)),
+    ]
     void this.#register()
   }
 
@@ -279,8 +292,8 @@ class SharedLease implements Lease {
     for (const timer of this.#timers) clearInterval(timer)
   }
 
-  #ask<T>(label: string, work: () => T): Promise<T> {
-    return this.#sharing.ask(this.#process, label, work)
+  #ask<T>(label: string, work: () => T, from = this.#process): Promise<T> {
+    return this.#sharing.ask(from, label, work)
   }
 
   async #register(): Promise<void> {
@@ -293,6 +306,7 @@ class SharedLease implements Lease {
       await this.#ask('register', () => this.#sharing.database.register(bootId, this.name, this.#facts, this.#leaseMs))
       if (this.#isDraining) await this.#ask('drain', () => this.#sharing.database.drain(bootId))
       this.#renewed = sent
+      this.#registered = bootId
       this.#isDead = false
       this.#isSuspended = true // until the next tick
     } catch {
@@ -302,26 +316,24 @@ class SharedLease implements Lease {
     }
   }
 
+  /** In the thread. A main thread that has stopped running gets no renewal: another daemon continues its work. */
   async #renew(): Promise<void> {
-    if (this.#isRenewing || this.#isDead) return
-    this.#isRenewing = true
+    const bootId = this.#registered
     const sent = this.#times()
-    const { bootId } = this
+    const isLate = sent.monotonic - this.#tickedAt > (this.#leaseMs * 2) / 3
+    if (this.#isRenewing || bootId === undefined || isLate) return
+    this.#isRenewing = true
     try {
-      const row = await this.#ask('renew', () => this.#sharing.database.renew(bootId, this.#leaseMs))
-      if (bootId !== this.bootId || this.#isClosed) return
-      if (row === undefined) return this.#startAgain()
+      const row = await this.#ask('renew', () => this.#sharing.database.renew(bootId, this.#leaseMs), this.#thread)
+      if (bootId !== this.#registered || this.#isClosed) return
+      if (row === undefined) return this.#tell('dead', () => this.#startAgain(bootId))
       const { monotonic } = this.#times()
       if (monotonic - this.#renewed.monotonic > (this.#leaseMs * 2) / 3) this.#onTimeSince = monotonic
       this.#renewed = sent
-      this.fleet = { live: Math.max(row.live, 1), held: row.held }
-      if (row.state === 'draining' && !this.#isDraining) {
-        this.#isDraining = true
-        this.#emit('drain')
-      }
-      this.#tick()
+      this.#tell('renewed', () => this.#hear(row))
       if (monotonic - this.#onTimeSince < this.#leaseMs) return // only a punctual daemon declares others dead
-      if ((await this.#ask('reap', () => this.#sharing.database.reap())) > 0) this.#onFreed()
+      const freed = await this.#ask('reap', () => this.#sharing.database.reap(), this.#thread)
+      if (freed > 0) this.#tell('freed', this.#onFreed)
     } catch {
       // A renewal that is missing: the tick notices by the time.
     } finally {
@@ -329,7 +341,24 @@ class SharedLease implements Lease {
     }
   }
 
+  /** A message from the thread. */
+  #tell(label: string, heard: () => void): void {
+    this.#sharing.world.after(0, this.#process, `lease ${label}`, () => {
+      if (!this.#isClosed) heard()
+    })
+  }
+
+  #hear({ live, held, state }: Renewed): void {
+    this.fleet = { live: Math.max(live, 1), held }
+    if (state === 'draining' && !this.#isDraining) {
+      this.#isDraining = true
+      this.#emit('drain')
+    }
+    this.#tick()
+  }
+
   #tick(): void {
+    this.#tickedAt = this.#times().monotonic
     if (this.#isClosed) return
     if (this.#isDead) return void this.#register()
     if (this.#isSuspended !== this.isHeld()) return
@@ -337,8 +366,10 @@ class SharedLease implements Lease {
     this.#emit(this.#isSuspended ? 'suspend' : 'resume')
   }
 
-  #startAgain(): void {
+  #startAgain(bootId: string): void {
+    if (this.#isDead || bootId !== this.bootId) return
     this.#isDead = true
+    this.#registered = undefined
     this.#emit('lost')
     this.bootId = newId()
     void this.#register()
@@ -354,3 +385,4 @@ class SharedLease implements Lease {
 }
 
 type Times = { readonly monotonic: number; readonly wall: number }
+type Renewed = NonNullable<ReturnType<Database['renew']>>

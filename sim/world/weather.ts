@@ -2,7 +2,7 @@
 import type { Plan } from '../plan.ts'
 import { Random } from '../host/random.ts'
 import type { Process, World } from '../host/time.ts'
-import type { Block, Exchange, Fate, Weather } from './network.ts'
+import type { Block, Exchange, Fate, Moment, Weather } from './network.ts'
 import type { StatementFate, StoreWeather } from './store.ts'
 
 export const RUNNER = 'http://runner:7000'
@@ -17,6 +17,12 @@ const BURSTS = 0.25
 const IN_BURST = 3
 const BETWEEN = 0.3
 const RATE_MAX = 0.9
+
+/** Answers that come in pieces. */
+const STREAMED = /\/(?:events|files)\b/
+
+/** What a late request waits for, as often as it is listed. */
+const MOMENTS: readonly Moment[] = ['owned', 'owned', 'owned', 'burned', 'burned', 'read', 'removed']
 
 export class Skies implements Weather, StoreWeather {
   readonly #world: World
@@ -51,10 +57,10 @@ export class Skies implements Weather, StoreWeather {
     if (isChange && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
-      return { lateMs: HELD_MS_MAX, heldUntil: how < 0.45 ? 'owned' : how < 0.9 ? 'burned' : 'removed' }
+      return { lateMs: HELD_MS_MAX, heldUntil: MOMENTS[Math.floor(how * MOMENTS.length)] }
     }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
-    return path.includes('/events') && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
+    return method === 'GET' && STREAMED.test(path) && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
   }
 
   /** Networks fail in bursts: then a repeated request breaks like the first one. */
