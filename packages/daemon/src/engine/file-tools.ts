@@ -3,13 +3,15 @@
  *
  * I1  The journal has what a file is and what it is to become before it is written. After an interruption, the file as it is now
  *     says whether it was written; if it is neither, that is unknown, and nothing is written over it.
+ * I2  A file is replaced only if it is still what it was when it was read. So a request that arrives late, after it was repeated,
+ *     changes nothing.
  */
 import { type Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box } from '@breakfall/wire'
 import type { FileNote, ToolCall } from '../turn/state.ts'
 import { ensureBox, isBoxGone, replaceBox } from './box.ts'
-import { edited, HALF_CHARACTER, noteOf, textOf, wasWritten } from './file-bytes.ts'
+import { type Edited, edited, HALF_CHARACTER, noteOf, textOf, wasWritten } from './file-bytes.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
 import { type GiveUp, isGiveUp } from './performed.ts'
@@ -51,18 +53,11 @@ export function runWrite(
   call: ToolCall,
   given: ToolArguments['write'],
 ): Promise<ToolOutcome | GiveUp> {
-  const writing = new FileWriting(ports, session, call)
   const bytes = Buffer.from(given.content)
-  return onFiles(ports, session, async (client, box) => {
-    if (!given.content.isWellFormed()) return failedOutcome(HALF_CHARACTER)
-    const path = inWorkspace(given.path, box)
-    const found = await readIfFile(client, session, path)
-    const before = isFault(found) ? null : found.bytes // it replaces whatever is there, or fails
-    const open = writing.judge(before)
-    if (open === 'unknown') return unknownOutcome(CHANGED_SINCE)
-    if (open !== 'yes') await writing.write(client, box, path, noteOf(before, bytes), bytes)
-    return { outcome: 'ok', text: `wrote ${bytes.length} bytes to ${given.path}` }
-  })
+  const text = `wrote ${bytes.length} bytes to ${given.path}`
+  const becomes = (): Edited =>
+    given.content.isWellFormed() ? { do: 'write', bytes } : { do: 'answer', outcome: failedOutcome(HALF_CHARACTER) }
+  return changeFile(ports, session, call, given.path, { becomes, done: text, wasDone: text })
 }
 
 export function runEdit(
@@ -71,34 +66,66 @@ export function runEdit(
   call: ToolCall,
   given: ToolArguments['edit'],
 ): Promise<ToolOutcome | GiveUp> {
+  const becomes = (found: FoundFile | Fault): Edited => {
+    if (isFault(found)) throw found
+    return edited(found.bytes, given)
+  }
+  const wasDone = 'edited (the edit was already there after an interruption)'
+  return changeFile(ports, session, call, given.path, { becomes, done: `edited ${given.path}`, wasDone })
+}
+
+// ---- details ----
+
+const TRIES_MAX = 5
+const CHANGED_SINCE = 'it was interrupted, and the file is neither what it was before nor what it was to become'
+
+type FoundFile = { readonly bytes: Buffer; readonly etag: string }
+
+type Change = {
+  /** What becomes of a file, or why none can be changed. */
+  readonly becomes: (found: FoundFile | Fault) => Edited
+  readonly done: string
+  /** Says that an interrupted write was made. */
+  readonly wasDone: string
+}
+
+function changeFile(
+  ports: Ports,
+  session: LiveSession,
+  call: ToolCall,
+  given: string,
+  { becomes, done, wasDone }: Change,
+): Promise<ToolOutcome | GiveUp> {
   const writing = new FileWriting(ports, session, call)
   return onFiles(ports, session, async (client, box) => {
-    const path = inWorkspace(given.path, box)
-    for (let tries = 0; tries < EDIT_TRIES_MAX; tries += 1) {
+    const path = inWorkspace(given, box)
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       const found = await readIfFile(client, session, path)
-      const open = writing.judge(isFault(found) ? null : found.bytes)
+      const before = isFault(found) ? null : found.bytes
+      const open = writing.judge(before)
       if (open === 'unknown') return unknownOutcome(CHANGED_SINCE)
-      if (open === 'yes') return { outcome: 'ok', text: 'edited (the edit was already there after an interruption)' }
-      if (isFault(found)) throw found
-      const { bytes, etag } = found
-      const change = edited(bytes, given)
+      if (open === 'yes') return { outcome: 'ok', text: wasDone }
+      const change = becomes(found)
       if (change.do === 'answer') return change.outcome
       try {
-        await writing.write(client, box, path, noteOf(bytes, change.bytes), change.bytes, etag)
-        return { outcome: 'ok', text: `edited ${given.path}` }
+        await writing.write(client, box, path, noteOf(before, change.bytes), change.bytes, ifSame(found)) // I2
+        return { outcome: 'ok', text: done }
       } catch (thrown) {
         // Another write came in between, so ours was not applied: check the file again.
         if (!isFault(thrown) || thrown.category !== 'precondition_failed') throw thrown
       }
     }
-    return failedOutcome(`${given.path} kept changing while it was being edited; nothing was written.`)
+    return failedOutcome(`${given} kept changing while it was being changed; nothing was written.`)
   })
 }
 
-// ---- details ----
+/** I2: what cannot be read is replaced whatever it is, or refuses that. */
+function ifSame(found: FoundFile | Fault): Condition {
+  if (!isFault(found)) return { ifMatch: found.etag }
+  return found.category === 'file_not_found' ? { ifNoneMatch: '*' } : {}
+}
 
-const EDIT_TRIES_MAX = 5
-const CHANGED_SINCE = 'it was interrupted, and the file is neither what it was before nor what it was to become'
+type Condition = { readonly ifMatch?: string; readonly ifNoneMatch?: '*' }
 
 /** The writes of one call. I1 */
 class FileWriting {
@@ -128,7 +155,7 @@ class FileWriting {
     path: string,
     note: FileNote,
     bytes: Buffer,
-    ifMatch?: string,
+    condition: Condition,
   ): Promise<void> {
     const [session, { tool, callId }] = [this.#session, this.#call]
     await checkpointTurn(this.#ports, session, client, box)
@@ -142,7 +169,7 @@ class FileWriting {
     const earlier = this.#open
     this.#open = { note }
     try {
-      await client.writeFile(session.boxId, path, bytes, { ifMatch, signal: session.signal })
+      await client.writeFile(session.boxId, path, bytes, { ...condition, signal: session.signal })
     } catch (thrown) {
       // This one was refused, but an earlier one may still arrive.
       if (isFault(thrown) && thrown.category === 'precondition_failed') this.#open = earlier
@@ -153,11 +180,7 @@ class FileWriting {
 }
 
 /** The fault if there is no file that can be read. */
-async function readIfFile(
-  client: RunnerClient,
-  session: LiveSession,
-  path: string,
-): Promise<{ readonly bytes: Buffer; readonly etag: string } | Fault> {
+async function readIfFile(client: RunnerClient, session: LiveSession, path: string): Promise<FoundFile | Fault> {
   try {
     return await client.readFile(session.boxId, path, { signal: session.signal })
   } catch (thrown) {

@@ -125,7 +125,8 @@ export type RunnerClient = {
     boxId: string,
     path: string,
     bytes: Uint8Array,
-    o?: Cancellable & { readonly ifMatch?: string | undefined },
+    /** `ifNoneMatch`: only if there is no file yet. */
+    o?: Cancellable & { readonly ifMatch?: string | undefined; readonly ifNoneMatch?: '*' | undefined },
   ): Promise<{ readonly etag: string }>
   deleteFile(boxId: string, path: string, o?: Cancellable & { readonly ifMatch?: string | undefined }): Promise<void>
   listFiles(boxId: string, glob: string, o?: Cancellable): Promise<FileEntry[]>
@@ -169,11 +170,14 @@ function clientOver(http: RunnerHttp, options: RunnerClientOptions): RunnerClien
   const file = (
     id: string,
     path: string,
-    o: Cancellable & { readonly ifMatch?: string | undefined } = {},
+    o: Cancellable & { readonly ifMatch?: string | undefined; readonly ifNoneMatch?: '*' | undefined } = {},
   ): CallOptions => ({
     params: { id, path },
     signal: o.signal,
-    headers: o.ifMatch === undefined ? {} : { 'if-match': o.ifMatch },
+    headers: {
+      ...(o.ifMatch === undefined ? {} : { 'if-match': o.ifMatch }),
+      ...(o.ifNoneMatch === undefined ? {} : { 'if-none-match': o.ifNoneMatch }),
+    },
   })
   const nothing = async (
     name: 'removeBox' | 'deleteFile' | 'removeCheckpoint' | 'closePort',
