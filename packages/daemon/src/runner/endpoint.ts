@@ -153,7 +153,12 @@ export class RunnerEndpoint {
     const config = await this.#options.config()
     const limit = AbortSignal.timeout(LOOK_MS)
     const url = await this.#remoteUrl(config, limit)
-    const found = url === undefined ? await this.#onThisMachine(config) : await identified(url, tokenOf(config), limit)
+    const found =
+      url === undefined
+        ? await this.#onThisMachine(config)
+        : await identified(url, tokenOf(config), limit).catch((thrown: unknown) => {
+            throw limit.aborted ? unanswered(url, thrown) : thrown // a deadline of ours would end the turn
+          })
     this.#isFirst = false
     if (this.#address !== undefined && isDeepStrictEqual(this.#address, found)) return this.#address // keeps its connections
     this.forget()
@@ -268,6 +273,14 @@ const silent = ({ url, pid }: LocalRunner): Fault =>
     phase: 'resolve',
     facts: { address: hostOf(url) },
     errorRaw: `the runner (process ${pid}) is there, but does not answer at ${url}`,
+  })
+
+const unanswered = (url: string, cause: unknown): Fault =>
+  new Fault('runner_unreachable', {
+    phase: 'headers',
+    facts: { address: hostOf(url) },
+    errorRaw: `no answer within ${LOOK_MS} ms`,
+    cause,
   })
 
 async function adopted(url: string, token: string, runnerId: string): Promise<RunnerAddress | undefined> {
