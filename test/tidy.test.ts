@@ -41,7 +41,7 @@ test('only files at an edge read the clock or use randomness', () => {
 /** Loops that may sleep. Those that repeat a failed call ask `decide`; the shared store repeats its own statements by a fixed rule. */
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/faults/src/retry-loop.ts': 'repeats calls: `decide` says whether and when',
-  'packages/model/src/stream-answer.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/client/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/attempt/background.ts': 'waits shortly before it reads on, and polls for the end of a response',
@@ -59,7 +59,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/cli/src/commands/up/up.ts': 'waits for the work to end',
   'packages/cli/src/commands/run/downloads.ts': 'waits for downloads to end',
   'packages/cli/src/commands/uninstall/uninstall.ts': 'waits for a process to end',
-  'packages/model/src/lifetime.ts': 'splits a deadline into timers that Node can hold',
+  'packages/model/src/lib/lifetime.ts': 'splits a deadline into timers that Node can hold',
   'packages/supervisor/src/supervise.ts': "a child's life cycle: each restart asks decide",
   'packages/supervisor/src/health-monitor.ts': 'probes at a fixed pace',
   'packages/runner/src/lib/poll-until.ts':

@@ -11,7 +11,7 @@ export type {
   TryEvent,
   TryOptions,
   Usage,
-} from './answer.ts'
+} from './contract/answer.ts'
 export {
   API_NAMES,
   type ApiName,
@@ -21,8 +21,8 @@ export {
   PROFILE_NAMES,
   type ProfileName,
   type RelayApiName,
-} from './names.ts'
+} from './contract/names.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
-export { streamAnswer } from './stream-answer.ts'
+export { streamAnswer } from './client/stream-answer.ts'
 export { TELEMETRY } from './telemetry/names.ts'
-export { tryAnswer } from './try-answer.ts'
+export { tryAnswer } from './client/try-answer.ts'

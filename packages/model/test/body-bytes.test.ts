@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import type { ChatMessage } from '../src/answer.ts'
+import type { ChatMessage } from '../src/contract/answer.ts'
 import { anthropicBody } from '../src/dialects/anthropic-body.ts'
 import { openAiBody } from '../src/dialects/openai-body.ts'
 import { responsesBody } from '../src/dialects/responses-body.ts'
-import { bodyBytes } from '../src/body-bytes.ts'
-import { PROFILES } from '../src/profiles.ts'
+import { bodyBytes } from '../src/lib/body-bytes.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
 
 const REQUEST = { baseUrl: 'http://x/v1', model: 'm' }
 const BODIES = {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ChunkTemplate } from '../src/dialects/chunk-template.ts'
 import { DIALECTS } from '../src/dialects/dialects.ts'
-import { PROFILES } from '../src/profiles.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
 import { partCounter } from '../src/dialects/read-answer.ts'
 
 /** Any character except half of a surrogate pair. (`unit: 'binary'` means the same, and takes a second to set up.) */

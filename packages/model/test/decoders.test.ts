@@ -5,10 +5,10 @@ import { isFault } from '@breakfall/faults'
 import fc from 'fast-check'
 import { DIALECTS } from '../src/dialects/dialects.ts'
 import { type AnswerDecoder, partCounter } from '../src/dialects/read-answer.ts'
-import { PROFILES } from '../src/profiles.ts'
-import { judge } from '../src/proof.ts'
-import { isObject } from '../src/json.ts'
-import { API_NAMES, type ApiName } from '../src/names.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
+import { judge } from '../src/dialects/proof.ts'
+import { isObject } from '../src/lib/json.ts'
+import { API_NAMES, type ApiName } from '../src/contract/names.ts'
 
 const VALUES = [
   null,

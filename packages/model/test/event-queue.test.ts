@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import { EventQueue } from '../src/event-queue.ts'
+import { EventQueue } from '../src/lib/event-queue.ts'
 
 function queue() {
   const said: string[] = []

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { DIALECTS } from '../src/dialects/dialects.ts'
 import { EventTemplate } from '../src/dialects/event-template.ts'
 import { partCounter } from '../src/dialects/read-answer.ts'
-import { PROFILES } from '../src/profiles.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
 
 const KEYS = ['sequence_number', 'delta', 'obfuscation'] as const
 const text = fc.oneof(

@@ -1,7 +1,7 @@
 /** Fields of a JSON object, found in its bytes without parsing the rest. Seeded; each message contains the seed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { JsonFields } from '../src/json-fields.ts'
+import { JsonFields } from '../src/lib/json-fields.ts'
 import { MemoryBudget, unboundedShare } from '@breakfall/wire/node'
 
 const WANTED = new Map([

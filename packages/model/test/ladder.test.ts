@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ChatMessage, PROFILE_NAMES, type ProfileName } from '../src/index.ts'
-import { PROFILES } from '../src/profiles.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
 import { ask } from './collect.ts'
 import { play } from './play.ts'
 import { message } from '../../../test/kit/anthropic-frames.ts'

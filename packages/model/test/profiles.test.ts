@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PROFILE_NAMES } from '../src/index.ts'
-import { PROFILES } from '../src/profiles.ts'
-import { takesPrefill } from '../src/target.ts'
-import { chooseProfile } from '../src/profiles.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
+import { takesPrefill } from '../src/attempt/target.ts'
+import { chooseProfile } from '../src/contract/profiles.ts'
 
 test('the profile is the named one, else the one of the address, else generic', () => {
   const chosen = (url: string): string => chooseProfile(undefined, url).name

@@ -1,7 +1,7 @@
 /** The relay and answers in one piece. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { valuesIn } from '../src/json-fields.ts'
+import { valuesIn } from '../src/lib/json-fields.ts'
 import { MemoryBudget } from '@breakfall/wire/node'
 import { relayed } from './relayed.ts'
 import { head, json, type Play, reset } from '../../../test/kit/plays.ts'

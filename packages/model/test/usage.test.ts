@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DIALECTS } from '../src/dialects/dialects.ts'
 import { partCounter } from '../src/dialects/read-answer.ts'
-import type { RelayApiName } from '../src/names.ts'
-import { PROFILES } from '../src/profiles.ts'
-import { addUsage, usageOf } from '../src/usage.ts'
+import type { RelayApiName } from '../src/contract/names.ts'
+import { PROFILES } from '../src/contract/profiles.ts'
+import { addUsage, usageOf } from '../src/attempt/usage.ts'
 
 function usageIn(api: RelayApiName, ...frames: readonly object[]) {
   const handler = { text: () => undefined, tool: () => undefined }

@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { classify, Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AttemptRecord, CallTrace, ProgressEvent, Usage } from '../answer.ts'
+import type { AttemptRecord, CallTrace, ProgressEvent, Usage } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, AttemptRequest, ReadState } from './attempt.ts'
 import { type BackgroundReader, BackgroundResponse } from './background.ts'
 import { FrameRoom } from './frame-room.ts'
 import { withReplay } from './replay.ts'
 import { startAttempt } from './start-attempt.ts'
-import { monotonicMs } from '../clock.ts'
+import { monotonicMs } from '../lib/clock.ts'
 import { dialectOf, DIALECTS } from '../dialects/dialects.ts'
 import { MemoryBudget } from '@breakfall/wire/node'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
@@ -24,12 +24,12 @@ import type {
   TextPart,
   ToolPart,
 } from '../dialects/read-answer.ts'
-import { afterServerTool, judge, type Verdict } from '../proof.ts'
+import { afterServerTool, judge, type Verdict } from '../dialects/proof.ts'
 import { outputLimitIn } from './output-limit.ts'
 import { refusalFault } from './refusal.ts'
-import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from '../target.ts'
+import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from './target.ts'
 import { attemptUsage, phaseOf, recordOf } from './ledger.ts'
-import { NO_USAGE } from '../usage.ts'
+import { NO_USAGE } from './usage.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 
 export type AnswerAttemptOptions = {

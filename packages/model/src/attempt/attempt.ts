@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Fault } from '@breakfall/faults'
 import type { SseFrame, SseRead } from '@breakfall/wire'
-import type { AttemptPhase } from '../answer.ts'
+import type { AttemptPhase } from '../contract/answer.ts'
 import type { MemoryShare } from '@breakfall/wire/node'
 
 export type AttemptRequest = {

@@ -1,6 +1,6 @@
 /** Room in the memory for the large frame that a decoder has: it keeps what it parsed last. */
 import type { SseFrame } from '@breakfall/wire'
-import { parsedBytes } from '../json-fields.ts'
+import { parsedBytes } from '../lib/json-fields.ts'
 import { type MemoryShare, taking } from '@breakfall/wire/node'
 
 /** A frame up to this size is parsed without asking for room: nearly all are much smaller. */

@@ -1,10 +1,10 @@
 /** An attempt's record in the ledger. */
 import type { FaultReport } from '@breakfall/faults'
-import type { AttemptPhase, AttemptRecord, Usage } from '../answer.ts'
+import type { AttemptPhase, AttemptRecord, Usage } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { AttemptEnd } from './attempt.ts'
 import type { ReadAnswer } from '../dialects/read-answer.ts'
-import { NO_USAGE, usageOf } from '../usage.ts'
+import { NO_USAGE, usageOf } from './usage.ts'
 
 export type AttemptFacts = {
   readonly attempt: number

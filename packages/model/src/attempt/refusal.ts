@@ -1,6 +1,6 @@
 /** What a response with a status other than 2xx means. */
 import { classify, type Fault } from '@breakfall/faults'
-import { parsedOr } from '../json.ts'
+import { parsedOr } from '../lib/json.ts'
 import type { Refusal } from './attempt.ts'
 
 export function refusalFault(refusal: Refusal, signal: AbortSignal, now: number, address: string): Fault {

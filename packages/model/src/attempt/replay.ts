@@ -8,8 +8,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Dispatcher, request as ask } from 'undici'
-import type { ChosenProfile } from '../profiles.ts'
-import { joinUrl } from '../target.ts'
+import type { ChosenProfile } from '../contract/profiles.ts'
+import { joinUrl } from './target.ts'
 import type { AttemptRequest, Replay } from './attempt.ts'
 import { agentFor } from './connections.ts'
 

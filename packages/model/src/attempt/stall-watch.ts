@@ -8,7 +8,7 @@
  */
 import type { Policy } from '@breakfall/faults'
 import { TIMER_MS_MAX } from '@breakfall/faults/internal'
-import { monotonicMs } from '../clock.ts'
+import { monotonicMs } from '../lib/clock.ts'
 
 export type AttemptClocks = Pick<Policy, 'connectMs' | 'headersMs' | 'livenessMs' | 'progressMs'>
 export type StallClock = 'headers' | 'liveness' | 'progress'

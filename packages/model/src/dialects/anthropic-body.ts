@@ -1,7 +1,7 @@
 /** The body of a streaming message, from a conversation in the shape of OpenAI's chat API. Pure. */
-import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import { oncePerMessage } from '../body-bytes.ts'
-import type { JsonObject } from '../json.ts'
+import type { AnswerRequest, ChatMessage } from '../contract/answer.ts'
+import { oncePerMessage } from '../lib/body-bytes.ts'
+import type { JsonObject } from '../lib/json.ts'
 
 /**
  * With `promptCache`, up to four marks say where the cache may begin: after the tools, after the system prompt, at the end of the

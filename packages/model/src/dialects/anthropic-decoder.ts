@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, numberOr, objectOr, objectsIn, stringOr } from '../json.ts'
+import { isObject, type JsonObject, numberOr, objectOr, objectsIn, stringOr } from '../lib/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { type DecoderOptions, frameHead } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'

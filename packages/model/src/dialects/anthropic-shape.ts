@@ -1,7 +1,7 @@
 /** Anthropic's events as the client gets them: one `message_start`, blocks numbered on over all attempts, each closed once. */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { type JsonObject, objectOr, stringOr } from '../json.ts'
+import { type JsonObject, objectOr, stringOr } from '../lib/json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 import { extrasIn } from './extras.ts'
 

@@ -6,7 +6,7 @@
  *     content of a string literal; without a quote, backslash or control character in it, it is that string and no more.
  * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
-import { flattened } from '../flat-text.ts'
+import { flattened } from '../lib/flat-text.ts'
 import { fixed, FORMS, RunPattern } from './run-pattern.ts'
 
 /** Several frames, one after the other, that differ only in their text. */

@@ -1,9 +1,9 @@
 /** One model API on the wire. Everything that differs between APIs is a field here; `dialects.ts` has a row for each API. */
 import type { FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import type { AnswerRequest } from '../answer.ts'
-import type { JsonObject } from '../json.ts'
-import type { Profile } from '../profiles.ts'
+import type { AnswerRequest } from '../contract/answer.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Profile } from '../contract/profiles.ts'
 import type { AnswerDecoder, PartHandler } from './read-answer.ts'
 
 export type Dialect = {

@@ -1,8 +1,8 @@
 /** The model APIs, one row each. */
 import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
 import { encodeSse, type SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn, parsedOr } from '../json.ts'
-import { API_NAMES, type ApiName, type RelayApiName } from '../names.ts'
+import { isObject, type JsonObject, objectOr, objectsIn, parsedOr } from '../lib/json.ts'
+import { API_NAMES, type ApiName, type RelayApiName } from '../contract/names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
 import { AnthropicShape } from './anthropic-shape.ts'

@@ -6,7 +6,7 @@
  *     literal without backslashes and control characters, so it stands for itself; a number has digits only.
  * I2  The strings kept are copies, not slices that would keep the whole read of the socket alive.
  */
-import type { JsonObject } from '../json.ts'
+import type { JsonObject } from '../lib/json.ts'
 import { copied, isPlain, joined, LINES_END } from './chunk-template.ts'
 import { fixed, FORMS, RunPattern } from './run-pattern.ts'
 

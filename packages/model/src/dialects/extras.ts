@@ -2,7 +2,7 @@
  * What the client was told beside text and calls: annotations, ratings, fields that this file does not know. Another attempt
  * says the same things again, and other ones for the first time.
  */
-import { isObject, type JsonObject } from '../json.ts'
+import { isObject, type JsonObject } from '../lib/json.ts'
 
 /** A server that says more than this says something new each time. */
 const EXTRAS_MAX = 100

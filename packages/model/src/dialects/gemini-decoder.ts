@@ -7,7 +7,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, numberOr, objectOr, objectsIn, parsedOr, stringOr } from '../json.ts'
+import { isObject, type JsonObject, numberOr, objectOr, objectsIn, parsedOr, stringOr } from '../lib/json.ts'
 import type { DecoderOptions } from './dialect.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {

@@ -1,7 +1,7 @@
 /** Gemini's chunks as the client gets them: one id and model over all attempts. As they came, if only one attempt was needed. */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
+import { type JsonObject, objectOr, objectsIn, stringOr } from '../lib/json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 import { Extras, extrasIn, extraOf } from './extras.ts'
 

@@ -1,7 +1,7 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
 import { Fault, type FaultCategory, redactStart, statusCategory } from '@breakfall/faults'
 import { bodyMessage, bodyRetryMs } from '@breakfall/faults/internal'
-import { type JsonObject, objectOr } from '../json.ts'
+import { type JsonObject, objectOr } from '../lib/json.ts'
 
 export function isInBandError(json: JsonObject): boolean {
   const { error, object, type } = json

@@ -1,5 +1,5 @@
 /** The probabilities of the tokens of a text, where a part of that text is left out. Pure. */
-import { objectsIn, stringOr } from '../json.ts'
+import { objectsIn, stringOr } from '../lib/json.ts'
 
 /** Those of the last tokens, if they are exactly this text; undefined if the text begins inside a token, or there are none. */
 export function logprobsOf(tokens: unknown, text: unknown): readonly object[] | undefined {

@@ -1,7 +1,7 @@
 /** The body of a streaming chat completion. Pure. */
-import type { AnswerRequest } from '../answer.ts'
-import type { JsonObject } from '../json.ts'
-import type { Profile } from '../profiles.ts'
+import type { AnswerRequest } from '../contract/answer.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Profile } from '../contract/profiles.ts'
 
 export function openAiBody(request: AnswerRequest, profile: Profile): JsonObject {
   const { model, messages, tools, maxTokens, temperature, extra } = request

@@ -1,6 +1,6 @@
 /** OpenAI's chat chunks as the client gets them: one id, model and time over all attempts. */
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
+import { isObject, type JsonObject, objectOr, objectsIn } from '../lib/json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
 import { extraOf, Extras, extrasIn, isSaid } from './extras.ts'
 import { logprobsOf } from './logprobs.ts'

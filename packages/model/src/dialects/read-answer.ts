@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject } from '../json.ts'
+import { isObject, type JsonObject } from '../lib/json.ts'
 
 /**
  * What a frame is to a client. `content` is text or reasoning; `opening` begins a block that stays empty if the stream breaks

@@ -1,8 +1,8 @@
 /** The body of a streaming response, from a conversation in the shape of OpenAI's chat API. Pure. */
-import type { AnswerRequest, ChatMessage } from '../answer.ts'
-import { oncePerMessage } from '../body-bytes.ts'
-import type { JsonObject } from '../json.ts'
-import type { Profile } from '../profiles.ts'
+import type { AnswerRequest, ChatMessage } from '../contract/answer.ts'
+import { oncePerMessage } from '../lib/body-bytes.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Profile } from '../contract/profiles.ts'
 
 /** `store: false`: the conversation is in every request, so the provider need not keep a copy, unless it must to be read on. */
 export function responsesBody(request: AnswerRequest, profile: Profile): JsonObject {

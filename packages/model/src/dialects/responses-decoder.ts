@@ -7,8 +7,8 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../json.ts'
-import type { Profile } from '../profiles.ts'
+import { isObject, type JsonObject, objectOr, objectsIn, stringOr } from '../lib/json.ts'
+import type { Profile } from '../contract/profiles.ts'
 import { frameHead } from './dialect.ts'
 import { EventTemplate } from './event-template.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'

@@ -1,6 +1,6 @@
 /** A response that came as one document, as the events of a stream: all of them, or the rest after those already read. Pure. */
 import type { SseFrame } from '@breakfall/wire'
-import { type JsonObject, objectsIn, stringOr } from '../json.ts'
+import { type JsonObject, objectsIn, stringOr } from '../lib/json.ts'
 
 /** What a stream had said about an item before it broke. */
 export type SeenItem = {

@@ -1,5 +1,5 @@
 /** The items of a Responses answer: what each type means to a client and to a healer. Pure. */
-import { type JsonObject, objectOr } from '../json.ts'
+import { type JsonObject, objectOr } from '../lib/json.ts'
 
 /**
  * `text`: its text goes out as it comes, and another attempt can be compared with it.

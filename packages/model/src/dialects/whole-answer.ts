@@ -1,8 +1,8 @@
 /** An answer that came as one JSON document, although a stream was asked for. */
 import { Fault, redactStart } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
-import { isObject, type JsonObject, objectOr, objectsIn } from '../json.ts'
-import { parsedBytes } from '../json-fields.ts'
+import { isObject, type JsonObject, objectOr, objectsIn } from '../lib/json.ts'
+import { parsedBytes } from '../lib/json-fields.ts'
 import { type MemoryShare, taking, unboundedShare } from '@breakfall/wire/node'
 import { objectArguments } from './read-answer.ts'
 

@@ -6,7 +6,7 @@
  * I2  A reader sees the text as it was when the reader began; what is added later is not part of it.
  */
 import { hash } from 'node:crypto'
-import { flattened } from '../flat-text.ts'
+import { flattened } from '../lib/flat-text.ts'
 
 export type SegmentKind = 'text' | 'reasoning' | 'refusal'
 export type Segment = { readonly kind: SegmentKind; readonly text: string }

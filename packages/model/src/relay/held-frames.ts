@@ -7,9 +7,9 @@
 import { SseDecoder, type SseFrame } from '@breakfall/wire'
 import { type Fresh, plainFrame } from '../dialects/dialect.ts'
 import type { FrameKind } from '../dialects/read-answer.ts'
-import { FlatText } from '../flat-text.ts'
-import type { JsonObject } from '../json.ts'
-import { parsedBytes } from '../json-fields.ts'
+import { FlatText } from '../lib/flat-text.ts'
+import type { JsonObject } from '../lib/json.ts'
+import { parsedBytes } from '../lib/json-fields.ts'
 import type { Segment, SegmentKind } from '../machine/known-text.ts'
 
 /** Frames of one kind, one after the other. */

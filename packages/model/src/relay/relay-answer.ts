@@ -7,8 +7,8 @@
  * I2  Exactly one head, then a body that ends properly, with an error that the API's clients understand, or visibly broken.
  */
 import { classify, type Policy } from '@breakfall/faults'
-import { systemDice, systemNow } from '../clock.ts'
-import { Lifetime } from '../lifetime.ts'
+import { systemDice, systemNow } from '../lib/clock.ts'
+import { Lifetime } from '../lib/lifetime.ts'
 import { unboundedShare } from '@breakfall/wire/node'
 import {
   RELAY_DEFAULTS,
@@ -24,10 +24,10 @@ import { errorAnswer, errorFrames } from './relay-error.ts'
 import { modelOf } from './relay-request.ts'
 import { relayStream } from './relay-stream.ts'
 import { relayWhole } from './relay-whole.ts'
-import { resolvePolicy } from '../resolve-policy.ts'
+import { resolvePolicy } from '../contract/resolve-policy.ts'
 import { ChatSpan } from '../telemetry/chat-span.ts'
 import { traceparentIn } from '../telemetry/spans.ts'
-import { totalUsage } from '../usage.ts'
+import { totalUsage } from '../attempt/usage.ts'
 
 /** Never throws: the sink and the outcome say what happened. */
 export async function relayAnswer(

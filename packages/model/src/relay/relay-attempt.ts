@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, Fault, type FaultReport, isFault } from '@breakfall/faults'
 import type { SseFrame, SseRead } from '@breakfall/wire'
-import type { AttemptRecord } from '../answer.ts'
+import type { AttemptRecord } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { Attempt, AttemptEnd, ReadState, Refusal } from '../attempt/attempt.ts'
 import { type BackgroundReader, BackgroundResponse } from '../attempt/background.ts'
@@ -24,14 +24,14 @@ import {
   type TextPart,
 } from '../dialects/read-answer.ts'
 import { type PrefixGate, type Segment, type SegmentKind } from '../machine/prefix-gate.ts'
-import { afterServerTool, judge, type RequiredParameters, type Verdict } from '../proof.ts'
+import { afterServerTool, judge, type RequiredParameters, type Verdict } from '../dialects/proof.ts'
 import { refusalFault } from '../attempt/refusal.ts'
 import type { RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { choicesAsked, isBackground, modelOf, profileOf, upstreamHeaders, upstreamRequest } from './relay-request.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 import type { MemoryShare } from '@breakfall/wire/node'
-import { objectOr } from '../json.ts'
+import { objectOr } from '../lib/json.ts'
 
 export type RelayAttemptOptions = {
   readonly trace: AttemptTrace

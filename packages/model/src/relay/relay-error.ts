@@ -2,7 +2,7 @@
 import { FAULTS, type FaultReport } from '@breakfall/faults'
 import type { Refusal } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
-import type { RelayApiName } from '../names.ts'
+import type { RelayApiName } from '../contract/names.ts'
 import { clientHeaders } from './relay-request.ts'
 import type { ReturnedHeaders } from './relay.ts'
 

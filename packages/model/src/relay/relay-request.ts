@@ -2,13 +2,13 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { AttemptRequest } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
-import { objectOr, objectsIn } from '../json.ts'
-import { type ChosenProfile, chooseProfile } from '../profiles.ts'
-import type { RequiredParameters } from '../proof.ts'
+import { objectOr, objectsIn } from '../lib/json.ts'
+import { type ChosenProfile, chooseProfile } from '../contract/profiles.ts'
+import type { RequiredParameters } from '../dialects/proof.ts'
 import type { RelayRequest, RelayTarget } from './relay.ts'
 import type { RequestFields } from './request-body.ts'
 import { withChanges } from './request-body.ts'
-import { joinUrl, requiredOf } from '../target.ts'
+import { joinUrl, requiredOf } from '../attempt/target.ts'
 
 /** The body is the client's own bytes unless another model or a continuation is asked for. */
 export function upstreamRequest(request: RelayRequest, target: RelayTarget, prefill: string): AttemptRequest {

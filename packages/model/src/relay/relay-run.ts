@@ -3,16 +3,16 @@
  * be taken back, so from then on another attempt has to repeat them exactly.
  */
 import type { Fault, FaultReport } from '@breakfall/faults'
-import type { AttemptRecord } from '../answer.ts'
+import type { AttemptRecord } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import { nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
-import { wasEmpty } from '../proof.ts'
+import { wasEmpty } from '../dialects/proof.ts'
 import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
 import { profileOf } from './relay-request.ts'
-import type { RelayApiName } from '../names.ts'
-import { takesPrefill } from '../target.ts'
+import type { RelayApiName } from '../contract/names.ts'
+import { takesPrefill } from '../attempt/target.ts'
 import type { AttemptTrace } from '../attempt/attempt.ts'
 
 /** What a failed attempt leaves behind. */

@@ -10,7 +10,7 @@ import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults
 import type { SseFrame } from '@breakfall/wire'
 import { plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
-import { objectOr, parsedOr } from '../json.ts'
+import { objectOr, parsedOr } from '../lib/json.ts'
 import { ClientStream } from './client-stream.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import type { Rung } from '../machine/next-rung.ts'

@@ -1,10 +1,10 @@
 /** What is relayed, where to, and what is reported about it. The types that callers of `relayAnswer` use. */
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
-import type { AttemptRecord } from '../answer.ts'
+import type { AttemptRecord } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { MemoryShare } from '@breakfall/wire/node'
-import type { Hold, ProfileName, RelayApiName } from '../names.ts'
+import type { Hold, ProfileName, RelayApiName } from '../contract/names.ts'
 import type { RequestBody, RequestFields } from './request-body.ts'
 import type { ChatSpan } from '../telemetry/chat-span.ts'
 

@@ -9,8 +9,8 @@ import { Readable, type Transform, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Fault, isFault } from '@breakfall/faults'
-import type { JsonObject } from '../json.ts'
-import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../json-fields.ts'
+import type { JsonObject } from '../lib/json.ts'
+import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../lib/json-fields.ts'
 import { HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
 
 /** A JSON object as bytes, with the places of the fields that may be changed on their way. */

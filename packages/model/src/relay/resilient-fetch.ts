@@ -6,13 +6,13 @@
  * I2  A failure becomes a response with a status and `x-should-retry: false`: retries have one owner.
  */
 import { DIALECTS } from '../dialects/dialects.ts'
-import { API_NAMES } from '../names.ts'
+import { API_NAMES } from '../contract/names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, ReturnedHeaders, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { receiveBody } from './request-body.ts'
 import { unboundedShare } from '@breakfall/wire/node'
 import { isSameOrigin } from './relay-request.ts'
-import { resolvePolicy } from '../resolve-policy.ts'
+import { resolvePolicy } from '../contract/resolve-policy.ts'
 
 export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory'> & {
   readonly profile?: RelayTarget['profile']

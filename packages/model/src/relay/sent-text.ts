@@ -1,5 +1,5 @@
 /** What went to the client, in order, to compare another answer with, and to continue it. */
-import { FlatText } from '../flat-text.ts'
+import { FlatText } from '../lib/flat-text.ts'
 import { KnownText, type Segment, type SegmentKind } from '../machine/known-text.ts'
 
 export class SentText {

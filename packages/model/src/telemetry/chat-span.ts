@@ -1,7 +1,7 @@
 /** The span of one logical call to a model, with all its attempts, and the metrics of that call. */
-import type { Usage } from '../answer.ts'
-import { monotonicMs } from '../clock.ts'
-import type { RelayApiName } from '../names.ts'
+import type { Usage } from '../contract/answer.ts'
+import { monotonicMs } from '../lib/clock.ts'
+import type { RelayApiName } from '../contract/names.ts'
 import { TELEMETRY } from './names.ts'
 import { type Attributes, meter, type Span, startSpan } from './spans.ts'
 

@@ -7,14 +7,14 @@
  */
 import assert from 'node:assert/strict'
 import { classify, type Policy } from '@breakfall/faults'
-import type { AnswerRequest, TryEvent, TryOptions } from './answer.ts'
-import { AnswerAttempt, type AttemptResult } from './attempt/answer-attempt.ts'
-import { systemNow } from './clock.ts'
-import { EventQueue } from './event-queue.ts'
-import { Lifetime } from './lifetime.ts'
-import { partCounter } from './dialects/read-answer.ts'
-import { resolvePolicy } from './resolve-policy.ts'
-import { canContinue, targetOf } from './target.ts'
+import type { AnswerRequest, TryEvent, TryOptions } from '../contract/answer.ts'
+import { AnswerAttempt, type AttemptResult } from '../attempt/answer-attempt.ts'
+import { systemNow } from '../lib/clock.ts'
+import { EventQueue } from '../lib/event-queue.ts'
+import { Lifetime } from '../lib/lifetime.ts'
+import { partCounter } from '../dialects/read-answer.ts'
+import { resolvePolicy } from '../contract/resolve-policy.ts'
+import { canContinue, targetOf } from '../attempt/target.ts'
 
 export function tryAnswer(request: AnswerRequest, options: TryOptions = {}): AsyncIterable<TryEvent> {
   const { kept = '' } = options

@@ -1,6 +1,6 @@
 /** Token counts that say how well they are known. Unknown is never 0. */
-import type { AttemptRecord, Usage } from './answer.ts'
-import type { ReadAnswer } from './dialects/read-answer.ts'
+import type { AttemptRecord, Usage } from '../contract/answer.ts'
+import type { ReadAnswer } from '../dialects/read-answer.ts'
 
 type Tokens = Usage['inputTokens']
 

@@ -1,15 +1,15 @@
 /** Where an answer is asked for: the request, overlaid by one entry of the fallback list, and how to call it. */
 import { Fault } from '@breakfall/faults'
 import { messageOf } from '@breakfall/faults/internal'
-import type { AnswerRequest, Fallback } from './answer.ts'
-import type { AttemptRequest } from './attempt/attempt.ts'
-import { bodyBytes } from './body-bytes.ts'
-import { DIALECTS } from './dialects/dialects.ts'
-import { isObject, objectsIn } from './json.ts'
-import { isContinuable } from './machine/kept-text.ts'
-import type { ApiName, RelayApiName } from './names.ts'
-import { type ChosenProfile, chooseProfile } from './profiles.ts'
-import type { RequiredParameters } from './proof.ts'
+import type { AnswerRequest, Fallback } from '../contract/answer.ts'
+import type { AttemptRequest } from './attempt.ts'
+import { bodyBytes } from '../lib/body-bytes.ts'
+import { DIALECTS } from '../dialects/dialects.ts'
+import { isObject, objectsIn } from '../lib/json.ts'
+import { isContinuable } from '../machine/kept-text.ts'
+import type { ApiName, RelayApiName } from '../contract/names.ts'
+import { type ChosenProfile, chooseProfile } from '../contract/profiles.ts'
+import type { RequiredParameters } from '../dialects/proof.ts'
 
 export type Target = {
   readonly request: AnswerRequest

@@ -1,7 +1,7 @@
 /** A request to a model and the events of its answer: the types that callers of `streamAnswer` use. */
 import type { Decision, FaultReport } from '@breakfall/faults'
 import type { PolicyInput, Usage } from '@breakfall/wire'
-import type { RungAction } from './machine/next-rung.ts'
+import type { RungAction } from '../machine/next-rung.ts'
 import type { ApiName, ProfileName } from './names.ts'
 
 export type { Usage } from '@breakfall/wire'

@@ -1,8 +1,8 @@
 /** The span of one attempt: a request to a model server, as OpenTelemetry's HTTP conventions describe it. */
-import type { AttemptEnd, AttemptRequest } from '../attempt/attempt.ts'
-import { serverOf } from './chat-span.ts'
-import { TELEMETRY } from './names.ts'
-import { type Span, startSpan } from './spans.ts'
+import type { AttemptEnd, AttemptRequest } from './attempt.ts'
+import { serverOf } from '../telemetry/chat-span.ts'
+import { TELEMETRY } from '../telemetry/names.ts'
+import { type Span, startSpan } from '../telemetry/spans.ts'
 
 const { attributes: A } = TELEMETRY
 

@@ -10,10 +10,10 @@
  */
 import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
 import { OUTPUT_LIMIT } from '@breakfall/faults/internal'
-import type { Dialect } from './dialects/dialect.ts'
-import type { ReadAnswer, ToolPart } from './dialects/read-answer.ts'
-import { isObject, type JsonObject } from './json.ts'
-import type { Profile } from './profiles.ts'
+import type { Dialect } from './dialect.ts'
+import type { ReadAnswer, ToolPart } from './read-answer.ts'
+import { isObject, type JsonObject } from '../lib/json.ts'
+import type { Profile } from '../contract/profiles.ts'
 
 /** Required parameters by tool name. Of a tool that is not in it, only the JSON is checked. */
 export type RequiredParameters = ReadonlyMap<string, readonly string[]>
