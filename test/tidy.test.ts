@@ -42,8 +42,7 @@ test('only files at an edge read the clock or use randomness', () => {
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/faults/src/retry-loop.ts': 'repeats calls: `decide` says whether and when',
   'packages/model/src/client/stream-answer.ts': 'waits between the rungs that the answer machine chose',
-  'packages/model/src/relay/relay-stream.ts': 'waits between the rungs that the answer machine chose',
-  'packages/model/src/relay/relay-whole.ts': 'waits between the rungs that the answer machine chose',
+  'packages/model/src/relay/relay-run.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/attempt/background.ts': 'waits shortly before it reads on, and polls for the end of a response',
   'packages/daemon/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',

@@ -1,5 +1,5 @@
 /** For Breakfall's own packages. Not public: it may change in any release. */
-export { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
+export { type AttemptFailure, type Ladder, ladderOf, nextRung, type Rung, rungEvent } from './machine/next-rung.ts'
 export { type MachineEvent, reduceAnswer } from './machine/reduce-answer.ts'
 export {
   type AnswerState,

@@ -10,7 +10,7 @@
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
 import { type AnswerRequest, type Fallback, type ToolSpec, type TryOptions, type Usage } from '@breakfall/model'
-import { nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
+import { ladderOf, nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
 import { type Price, priceOf, usedOf } from '../turn/cost.ts'
@@ -248,18 +248,16 @@ export async function failed(
   const judged = (await served?.judge(seen)) ?? seen
   const fault = withLimitAdvice(withKeyAdvice(judged, keyVariable, target.request.apiKey !== undefined))
   const turn = session.currentTurn
-  const ladder = {
+  const ladder = ladderOf({
     policy: session.policy,
     canContinue,
-    canTakeBack: true,
-    canReplay: true,
     fallbacks,
     canCompact: canCompact(),
     canTell: writer.calling !== undefined,
     canPark: true,
     deadlineAt: deadlineAt(turn, session.policy),
     dice: ports.dice(),
-  }
+  })
   const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged, contentStarted }
   const rung = nextRung(turn.answer, failure, ladder, ports.now()) // I2
   const discards = discardDrafts(turn, rung.discards, rung.fault)

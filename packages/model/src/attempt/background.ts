@@ -8,6 +8,7 @@
  */
 import { type Policy, sleep } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
+import type { Verdict } from '../dialects/proof.ts'
 import type { StreamPosition } from '../dialects/read-answer.ts'
 import { wholeJson } from '../dialects/whole-answer.ts'
 import { isObject, type JsonObject, objectOr, parsedOr, stringOr } from '../lib/json.ts'
@@ -26,17 +27,16 @@ export type BackgroundOptions = {
   readonly memory: MemoryShare
 }
 
-/** The attempt that reads on. `Result` is what it makes of an answer's end. */
-export type BackgroundReader<Result> = AttemptReader & {
+/** The attempt that reads on. */
+export type BackgroundReader = AttemptReader & {
   /** Undefined until the server has named the response. */
   readonly position: StreamPosition | undefined
   /** Neither the server nor a comparison said that this answer is of no use. */
   readonly isOnlyCut: boolean
-  isDone(result: Result): boolean
   reading(connection: Pick<Attempt, 'pause' | 'resume'>): void
-  endedWith(end: AttemptEnd): Result
+  endedWith(end: AttemptEnd): Verdict
   /** The events are gone, but the whole answer is there. */
-  finishedBy(frames: readonly SseFrame[]): Result
+  finishedBy(frames: readonly SseFrame[]): Verdict
 }
 
 /** What asking for the rest led to: the stream was read on, the final object came instead, or neither can be had. */
@@ -54,9 +54,9 @@ export class BackgroundResponse {
   }
 
   /** Reads on until the answer is whole or cannot be had. `times`: how often it re-attached. */
-  async readOn<Result>(broken: Result, reader: BackgroundReader<Result>): Promise<{ result: Result; times: number }> {
+  async readOn(broken: Verdict, reader: BackgroundReader): Promise<{ verdict: Verdict; times: number }> {
     const { policy, signal } = this.#options
-    let [result, times, seen] = [broken, 0, -1]
+    let [verdict, times, seen] = [broken, 0, -1]
     // A server that has nothing new to say is not asked again.
     while (reader.position !== undefined && reader.isOnlyCut && !signal.aborted && reader.progress !== seen) {
       seen = reader.progress
@@ -64,17 +64,17 @@ export class BackgroundResponse {
       times++
       const rest = await this.#rest(reader.position, reader)
       if (rest === 'gone') break
-      result = 'end' in rest ? reader.endedWith(rest.end) : reader.finishedBy(reader.position.rest(rest.final))
-      if (reader.isDone(result)) return { result, times }
+      verdict = 'end' in rest ? reader.endedWith(rest.end) : reader.finishedBy(reader.position.rest(rest.final))
+      if (verdict.complete) return { verdict, times }
     }
     if (reader.position !== undefined && reader.isOnlyCut) this.#cancel(reader.position)
-    return { result, times }
+    return { verdict, times }
   }
 
   // ---- details ----
 
   /** Reads the events after those already read, or waits for the final object if it is too late for events. */
-  async #rest<Result>({ id, after }: StreamPosition, reader: BackgroundReader<Result>): Promise<Rest> {
+  async #rest({ id, after }: StreamPosition, reader: BackgroundReader): Promise<Rest> {
     const { policy, signal } = this.#options
     const running = startAttempt(this.#get(`${id}?stream=true&starting_after=${after}`), reader, policy, signal)
     reader.reading(running)

@@ -23,7 +23,6 @@ import {
   type ReadState,
   type Refusal,
 } from './attempt.ts'
-import { bodyKind, checkEncoding, contentType, isCompressed } from './body-kind.ts'
 import { EventLines } from './event-lines.ts'
 import { dispatcherFor, noteCompressing } from './connections.ts'
 import { payloadOf } from './payload.ts'
@@ -424,3 +423,32 @@ const tooLong = (detail: string, cause?: Fault): Fault =>
   new Fault('model_server_error', { phase: 'stream', facts: { detail }, errorRaw: detail, cause })
 
 const addressOf = (url: string): string | undefined => (URL.canParse(url) ? new URL(url).host : undefined)
+
+type BodyKind = 'events' | 'whole' | 'refusal'
+
+/**
+ * Servers have been seen to stream without a content type, or with `text/plain`. So if a stream was asked for, only a body
+ * that is certainly not one is read whole.
+ */
+function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
+  if (status > 299) return 'refusal'
+  const type = contentType(headers)
+  if (prefersWhole) return type.includes('event-stream') ? 'events' : 'whole'
+  return type.includes('json') || type.includes('html') ? 'whole' : 'events'
+}
+
+const contentType = (headers: IncomingHttpHeaders): string => String(headers['content-type'] ?? '').toLowerCase()
+
+/** We asked for `identity`. Compressed bytes would look like an answer that says nothing, so this one is asked for again. */
+function checkEncoding(headers: IncomingHttpHeaders): void {
+  if (!isCompressed(headers)) return
+  throw new Fault('model_server_error', {
+    phase: 'stream',
+    facts: { detail: `it compressed its answer (${headers['content-encoding']}) although it was asked not to` },
+  })
+}
+
+function isCompressed(headers: IncomingHttpHeaders): boolean {
+  const encoding = headers['content-encoding'] ?? ''
+  return encoding !== '' && encoding !== 'identity'
+}

@@ -2,7 +2,7 @@
  * The time that reading answers may take before the rest of the process has its turn. One socket is read up to 32 times in a row, and
  * two megabytes of tiny events take 50 ms, so a few streams would keep all other requests waiting.
  */
-import { monotonicMs } from '../clock.ts'
+import { monotonicMs } from '../lib/clock.ts'
 
 const SLICE_MS = 10
 

@@ -17,13 +17,13 @@ import {
   sleep,
 } from '@breakfall/faults'
 import type { AnswerEvent, AnswerOptions, AnswerRequest, AttemptRecord } from '../contract/answer.ts'
-import { AnswerAttempt } from '../attempt/answer-attempt.ts'
 import { systemDice, systemNow } from '../lib/clock.ts'
 import { EventQueue } from '../lib/event-queue.ts'
 import { Lifetime } from '../lib/lifetime.ts'
-import { type AttemptFailure, type Ladder, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
+import { type AttemptFailure, ladderOf, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, shownText } from '../machine/state.ts'
+import { QueuedAttempt } from './queued-attempt.ts'
 import { partCounter } from '../dialects/read-answer.ts'
 import { wasEmpty } from '../dialects/proof.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
@@ -50,7 +50,7 @@ class AnswerRun {
   readonly #ledger: AttemptRecord[] = []
   readonly #chat: ChatSpan
   #state: AnswerState
-  #current: AnswerAttempt | undefined
+  #current: QueuedAttempt | undefined
   /** Set if the options are invalid and nothing is asked at all. */
   #refused: Fault | undefined
 
@@ -105,7 +105,7 @@ class AnswerRun {
   /** One attempt. Undefined once the answer is complete, else what follows the failure. */
   async #attempt(target: Target): Promise<Rung | undefined> {
     const attempt = nextAttempt(this.#state)
-    const current = new AnswerAttempt({
+    const current = new QueuedAttempt({
       attempt,
       target,
       kept: shownText(this.#state),
@@ -118,7 +118,7 @@ class AnswerRun {
       trace: this.#chat,
     })
     this.#current = current
-    const result = await current.result
+    const result = await current.run()
     this.#current = undefined
     if (!result.complete) return this.#failed(current, target, { attempt, ...result })
     this.#ledger.push(current.record(null, null, 0)) // I4
@@ -130,11 +130,21 @@ class AnswerRun {
     return undefined
   }
 
-  #failed(current: AnswerAttempt, target: Target, failure: AttemptFailure): Rung {
+  #failed(current: QueuedAttempt, target: Target, failure: AttemptFailure): Rung {
     const { attempt } = failure
     const now = this.#now()
     this.#state = reduceAnswer(this.#state, current.shown)
-    const rung = nextRung(this.#state, failure, this.#ladder(target), now)
+    const { canPark = false, compacted = false, deadlineAt = null, dice = systemDice } = this.#options
+    const ladder = ladderOf({
+      policy: this.#policy,
+      canContinue: takesPrefill(target),
+      fallbacks: this.#targets.length - 1 - this.#state.target,
+      canCompact: !compacted,
+      canPark,
+      deadlineAt,
+      dice: dice(),
+    })
+    const rung = nextRung(this.#state, failure, ladder, now)
     this.#discard(rung.discards, rung.fault)
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
     const { action, max, fault } = rung
@@ -143,22 +153,6 @@ class AnswerRun {
     this.#ledger.push(current.record(fault, action, delayMs)) // I4
     this.events.push({ type: 'attempt-failed', attempt, fault, action, delayMs, max })
     return rung
-  }
-
-  #ladder(target: Target): Ladder {
-    const { canPark = false, compacted = false, deadlineAt = null, dice = systemDice } = this.#options
-    return {
-      policy: this.#policy,
-      canContinue: takesPrefill(target),
-      canTakeBack: true,
-      canReplay: true,
-      fallbacks: this.#targets.length - 1 - this.#state.target,
-      canCompact: !compacted,
-      canTell: false, // the conversation is the caller's
-      canPark,
-      deadlineAt,
-      dice: dice(),
-    }
   }
 
   #discard(parts: AnswerState['parts'], because: FaultReport): void {

@@ -8,10 +8,10 @@
 import assert from 'node:assert/strict'
 import { classify, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '../contract/answer.ts'
-import { AnswerAttempt, type AttemptResult } from '../attempt/answer-attempt.ts'
 import { systemNow } from '../lib/clock.ts'
 import { EventQueue } from '../lib/event-queue.ts'
 import { Lifetime } from '../lib/lifetime.ts'
+import { type AttemptResult, QueuedAttempt } from './queued-attempt.ts'
 import { partCounter } from '../dialects/read-answer.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
 import { canContinue, targetOf } from '../attempt/target.ts'
@@ -33,7 +33,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
     onRoom: () => attempt.resume(),
     onLeft: () => lifetime.end(),
   })
-  const attempt = new AnswerAttempt({
+  const attempt = new QueuedAttempt({
     attempt: options.attempt ?? 1,
     target: targetOf(request),
     kept: options.kept ?? '',
@@ -50,8 +50,8 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
   return events
 }
 
-async function finish(attempt: AnswerAttempt, events: EventQueue<TryEvent>): Promise<void> {
-  const result = await attempt.result.catch((bug: unknown) => failedBy(bug)) // I1
+async function finish(attempt: QueuedAttempt, events: EventQueue<TryEvent>): Promise<void> {
+  const result = await attempt.run().catch((bug: unknown) => failedBy(bug)) // I1
   if (result.complete) {
     const { finish: reason, proven } = result
     events.push({ type: 'done', finish: reason, proven, record: attempt.record(null, null, 0) })

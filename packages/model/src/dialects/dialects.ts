@@ -2,7 +2,7 @@
 import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
 import { encodeSse, type SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, parsedOr } from '../lib/json.ts'
-import { API_NAMES, type ApiName, type RelayApiName } from '../contract/names.ts'
+import { API_NAMES, type RelayApiName } from '../contract/names.ts'
 import { anthropicBody } from './anthropic-body.ts'
 import { AnthropicMessagesDecoder } from './anthropic-decoder.ts'
 import { AnthropicShape } from './anthropic-shape.ts'
@@ -121,7 +121,7 @@ export const DIALECTS: Readonly<Record<RelayApiName, Dialect>> = {
 }
 
 /** The dialect of a name that may come from a caller without types. Throws `invalid_request` if there is none. */
-export function dialectOf(api: ApiName): Dialect {
+export function dialectOf(api: RelayApiName): Dialect {
   if (Object.hasOwn(DIALECTS, api)) return DIALECTS[api]
   const expected = API_NAMES.join(', ')
   throw new Fault('invalid_request', {

@@ -45,6 +45,19 @@ export type Ladder = {
   readonly dice: number
 }
 
+/** The rungs of a driver: only what it has besides asking the whole question again. */
+export const ladderOf = (
+  driver: Pick<Ladder, 'policy' | 'fallbacks' | 'deadlineAt' | 'dice'> & Partial<Ladder>,
+): Ladder => ({
+  canContinue: false,
+  canTakeBack: true,
+  canReplay: true,
+  canCompact: false,
+  canTell: false,
+  canPark: false,
+  ...driver,
+})
+
 export type AttemptFailure = {
   readonly attempt: number
   readonly fault: Fault

@@ -22,8 +22,9 @@ import {
 } from './relay.ts'
 import { errorAnswer, errorFrames } from './relay-error.ts'
 import { modelOf } from './relay-request.ts'
-import { relayStream } from './relay-stream.ts'
-import { relayWhole } from './relay-whole.ts'
+import { RelayRun } from './relay-run.ts'
+import { StreamRelay } from './relay-stream.ts'
+import { WholeRelay } from './relay-whole.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
 import { ChatSpan } from '../telemetry/chat-span.ts'
 import { traceparentIn } from '../telemetry/spans.ts'
@@ -66,17 +67,17 @@ async function relay(
   const lifetime = new Lifetime(options.signal, deadlineAt, now)
   const chat = chatSpan(request, targets[0])
   const resolved = { ...resolve(options, policy, lifetime.signal, deadlineAt), chat }
+  const isStream = request.stream ?? request.json['stream'] === true
+  const client = isStream ? new StreamRelay(request, targets, sink, resolved) : new WholeRelay(request, sink)
   try {
-    const outcome =
-      (request.stream ?? request.json['stream'] === true)
-        ? await relayStream(request, targets, sink, resolved)
-        : await relayWhole(request, targets, sink, resolved)
+    const outcome = await new RelayRun(request, targets, client, resolved).run()
     chat.end({ error: outcome.fault?.category, usage: totalUsage(outcome.ledger) })
     return outcome
   } catch (thrown) {
     chat.end({ error: 'other' })
     throw thrown
   } finally {
+    client.sent.stop()
     lifetime.dispose()
   }
 }

@@ -1,126 +1,195 @@
 /**
- * Drives the answer machine for a relayed request. The one difference to other drivers: bytes that went to the client cannot
- * be taken back, so from then on another attempt has to repeat them exactly.
+ * Drives the answer machine for a relayed request, over as many attempts as it takes. The one difference to other drivers: bytes
+ * that went to the client cannot be taken back, so from then on another attempt has to repeat them exactly.
  */
-import type { Fault, FaultReport } from '@breakfall/faults'
-import type { AttemptRecord } from '../contract/answer.ts'
-import type { RungAction } from '../machine/next-rung.ts'
-import { nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
-import { type MachineEvent, reduceAnswer } from '../machine/reduce-answer.ts'
-import { type AnswerState, initialAnswer, nextAttempt, nextQuestion, type Question } from '../machine/state.ts'
-import { wasEmpty } from '../dialects/proof.ts'
-import type { RelayTarget, ResolvedRelayOptions } from './relay.ts'
-import { profileOf } from './relay-request.ts'
-import type { RelayApiName } from '../contract/names.ts'
+import { classify, type Fault, type FaultReport, sleep } from '@breakfall/faults'
+import { AnswerAttempt, type AnswerSink } from '../attempt/answer-attempt.ts'
+import { withReplay } from '../attempt/replay.ts'
+import type { Refusal } from '../attempt/attempt.ts'
 import { takesPrefill } from '../attempt/target.ts'
-import type { AttemptTrace } from '../attempt/attempt.ts'
+import type { AttemptRecord } from '../contract/answer.ts'
+import { wasEmpty } from '../dialects/proof.ts'
+import { partCounter } from '../dialects/read-answer.ts'
+import { continuationGate, prefillOf } from '../machine/kept-text.ts'
+import { ladderOf, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
+import { PrefixGate } from '../machine/prefix-gate.ts'
+import { reduceAnswer } from '../machine/reduce-answer.ts'
+import { type AnswerState, initialAnswer, nextAttempt, nextQuestion } from '../machine/state.ts'
+import type { SseFrame } from '@breakfall/wire'
+import type { ClientStream } from './client-stream.ts'
+import type { RelayOutcome, RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import {
+  choicesAsked,
+  isBackground,
+  modelOf,
+  outputLimit,
+  profileOf,
+  requiredIn,
+  upstreamRequest,
+} from './relay-request.ts'
 
-/** What a failed attempt leaves behind. */
-export type RelayFailure = {
-  readonly fault: Fault
-  readonly diverged: boolean
-  /** The model had started to answer, whether or not the client has seen any of it. */
-  readonly contentStarted: boolean
-  /** What the attempt sent to the client. */
-  readonly sent: readonly MachineEvent[]
-  /** Something with content went to the client, in this attempt or before it. */
-  readonly contentSent: boolean
-  /** Another answer can be compared with what went out. */
-  readonly canReplay: boolean
-  readonly record: (fault: FaultReport | null, action: RungAction | null, delayMs: number) => AttemptRecord
+/** Who gets the answer: as a stream, or in one piece. */
+export type RelayClient = {
+  /** What went out, over all attempts. */
+  readonly sent: Pick<ClientStream, 'contentSent' | 'canHeal' | 'begin' | 'failed' | 'stop' | 'replayGate' | 'takeSent'>
+  /** Takes the answer of the attempt that begins. */
+  sink(): AnswerSink
+  waiting(rung: Extract<Rung, { delayMs: number }>): void
+  /** The answer is complete. Gives the status that the client got. */
+  complete(attempt: AnswerAttempt): Promise<number> | number
+  /** It failed for good, or the time is up. */
+  end(fault: FaultReport, reported: Reported): Promise<number> | number
 }
 
+/** How the server itself said that it failed. */
+export type Reported = { readonly refusal?: Refusal | undefined; readonly errorFrame?: SseFrame | undefined }
+
 export class RelayRun {
-  readonly ledger: AttemptRecord[] = []
+  readonly #request: RelayRequest
   readonly #targets: readonly RelayTarget[]
   readonly #options: ResolvedRelayOptions
-  readonly #takesPrefill: (target: RelayTarget) => boolean
+  readonly #client: RelayClient
+  readonly #ledger: AttemptRecord[] = []
+  /** The frame in which the server reported the error that broke the answer. */
+  #errorFrame: SseFrame | undefined
   #state: AnswerState = reduceAnswer(initialAnswer(), { type: 'step-start' })
   #lastAction: 'retry' | 'resume' | 'fallback' | undefined
 
-  constructor(api: RelayApiName, targets: readonly RelayTarget[], options: ResolvedRelayOptions) {
+  constructor(
+    request: RelayRequest,
+    targets: readonly RelayTarget[],
+    client: RelayClient,
+    options: ResolvedRelayOptions,
+  ) {
+    this.#request = request
     this.#targets = targets
+    this.#client = client
     this.#options = options
-    this.#takesPrefill = (target) => takesPrefill({ api, profile: profileOf(target) })
   }
 
-  /** One of the servers could continue a text. */
-  get canContinue(): boolean {
-    return this.#targets.some(this.#takesPrefill)
+  async run(): Promise<RelayOutcome> {
+    const { signal } = this.#options
+    for (;;) {
+      if (signal.aborted) return this.#aborted(classify(undefined, { boundary: 'client', signal }))
+      const attempt = this.#begin()
+      const verdict = await attempt.run()
+      if (!verdict.complete || !attempt.prefersWhole) attempt.memory.close() // a body in one piece is held until it was sent
+      if (verdict.complete) return this.#complete(attempt)
+      if (signal.aborted) return this.#aborted(verdict.fault, attempt)
+      const rung = this.#failed(attempt, verdict.fault)
+      if (!('delayMs' in rung)) return this.#end(rung.fault, { refusal: attempt.refusal, errorFrame: this.#errorFrame })
+      this.#client.waiting(rung)
+      await sleep(rung.delayMs, signal)
+    }
   }
 
-  /** Number of the attempt to make now. */
-  get attempt(): number {
-    return nextAttempt(this.#state)
+  // ---- details ----
+
+  #begin(): AnswerAttempt {
+    const { policy, signal, now, memory, chat, onEvent } = this.#options
+    const request = this.#request
+    const target = this.#target
+    const { baseUrl } = target
+    const profile = profileOf(target)
+    const trace = { traceparent: chat.traceparent, attempt: nextAttempt(this.#state), backoffMs: chat.backoffMs }
+    onEvent({ type: 'attempt-start', attempt: trace.attempt, baseUrl })
+    const question = nextQuestion(this.#state)
+    const prefill = question.how === 'continue' ? prefillOf(question.text) : ''
+    const { sent } = this.#client
+    const isHealing = sent.contentSent
+    const sink = this.#client.sink()
+    const isStream = sink.prefersWhole !== true
+    sent.begin()
+    const plan = {
+      api: request.api,
+      model: modelOf(request, target),
+      baseUrl,
+      profile,
+      request: () => {
+        const asked = upstreamRequest(request, target, prefill)
+        return isStream ? withReplay(asked, baseUrl, profile) : asked
+      },
+      isBackground: isStream && isBackground(request, target),
+      resumed: prefill !== '',
+      gate:
+        question.how === 'whole'
+          ? new PrefixGate([])
+          : question.how === 'continue'
+            ? continuationGate(question.text, profile.prefillEcho)
+            : sent.replayGate(),
+      everyJson: isHealing,
+      choices: choicesAsked(request.json),
+      nextPartId: partCounter(),
+      required: requiredIn(request.json),
+      maxTokens: outputLimit(request.json),
+      emptyBefore: wasEmpty(this.#state.lastFault),
+      policy,
+      signal,
+      now,
+      memory: memory.part(),
+      trace,
+      onProgress: isStream ? () => chat.chunk() : undefined,
+    }
+    return new AnswerAttempt(plan, sink)
   }
 
-  /** Where to make it. */
-  get target(): RelayTarget {
+  get #target(): RelayTarget {
     const target = this.#targets[this.#state.target]
     if (target === undefined)
       throw new Error(`there is no target ${this.#state.target} in a list of ${this.#targets.length}`)
     return target
   }
 
-  get question(): Question {
-    return nextQuestion(this.#state)
-  }
-
-  /** The last attempt was complete and held nothing. */
-  get emptyBefore(): boolean {
-    return wasEmpty(this.#state.lastFault)
-  }
-
-  /** Where the attempt belongs in the trace. */
-  get trace(): AttemptTrace {
-    const { traceparent, backoffMs } = this.#options.chat
-    return { traceparent, attempt: this.attempt, backoffMs }
-  }
-
-  begin(): void {
-    this.#options.onEvent({ type: 'attempt-start', attempt: this.attempt, baseUrl: this.target.baseUrl })
-  }
-
   /** The attempt failed: counts it, records it and says what follows. */
-  failed({ fault, diverged, contentStarted, sent, contentSent, canReplay, record }: RelayFailure): Rung {
-    const { attempt, target } = this
-    const { policy, deadlineAt, dice } = this.#options
+  #failed(failed: AnswerAttempt, fault: Fault): Rung {
+    const { sent } = this.#client
+    const { policy, deadlineAt, dice, chat, onEvent } = this.#options
+    const { profile, api, trace } = failed.plan
+    const { attempt } = trace
     const now = this.#options.now()
-    for (const event of sent) this.#state = reduceAnswer(this.#state, event)
-    const ladder = {
+    sent.failed()
+    // An attempt that only diverged did not break the answer: the one before it did.
+    if (!failed.diverged) this.#errorFrame = failed.errorFrame
+    for (const event of sent.takeSent(attempt)) this.#state = reduceAnswer(this.#state, event)
+    const ladder = ladderOf({
       policy,
-      canContinue: this.#takesPrefill(target),
-      canTakeBack: !contentSent,
-      canReplay,
+      canContinue: takesPrefill({ api, profile }),
+      canTakeBack: !sent.contentSent,
+      canReplay: sent.canHeal,
       fallbacks: this.#targets.length - 1 - this.#state.target,
-      canCompact: false, // the conversation is the client's
-      canTell: false,
-      canPark: false,
       deadlineAt,
       dice: dice(),
-    }
-    const rung = nextRung(this.#state, { attempt, fault, diverged, contentStarted }, ladder, now)
+    })
+    const { diverged, progress } = failed
+    const rung = nextRung(this.#state, { attempt, fault, diverged, contentStarted: progress > 0 }, ladder, now)
     this.#state = reduceAnswer(this.#state, rungEvent(rung, now))
     const { action } = rung
     const delayMs = 'delayMs' in rung ? rung.delayMs : 0
-    this.#options.chat.backoffMs = delayMs
-    this.ledger.push(record(rung.fault, action, delayMs))
-    this.#options.onEvent({
-      type: 'attempt-failed',
-      attempt,
-      fault: rung.fault,
-      action,
-      delayMs,
-      afterContent: contentSent,
-    })
+    chat.backoffMs = delayMs
+    this.#ledger.push(failed.record(rung.fault, action, delayMs))
+    onEvent({ type: 'attempt-failed', attempt, fault: rung.fault, action, delayMs, afterContent: sent.contentSent })
     if (action === 'retry' || action === 'resume' || action === 'fallback') this.#lastAction = action
     return rung
   }
 
-  complete(record: AttemptRecord): void {
-    this.ledger.push(record)
-    const { attempt } = this
+  async #complete(attempt: AnswerAttempt): Promise<RelayOutcome> {
+    const record = attempt.record(null, null, 0)
+    this.#ledger.push(record)
     const how = this.#lastAction ?? (record.reattached === undefined ? undefined : 'reattach')
-    if (how !== undefined) this.#options.onEvent({ type: 'healed', attempt, how })
+    if (how !== undefined) this.#options.onEvent({ type: 'healed', attempt: record.attempt, how })
+    const status = await this.#client.complete(attempt)
+    return { status, fault: null, ledger: this.#ledger, contentSent: this.#client.sent.contentSent }
+  }
+
+  /** The client is gone, or our own deadline passed. */
+  async #aborted(fault: Fault, attempt?: AnswerAttempt): Promise<RelayOutcome> {
+    if (attempt !== undefined) this.#ledger.push(attempt.record(fault.report, 'stop', 0))
+    if (fault.class !== 'cancelled') return this.#end(fault.report, {}) // no server is why it ends
+    return { status: 499, fault: fault.report, ledger: this.#ledger, contentSent: this.#client.sent.contentSent }
+  }
+
+  async #end(fault: FaultReport, reported: Reported): Promise<RelayOutcome> {
+    const status = await this.#client.end(fault, reported)
+    return { status, fault, ledger: this.#ledger, contentSent: this.#client.sent.contentSent }
   }
 }

@@ -1,7 +1,7 @@
 /** What answers from outside may cost a process that asks for them itself, such as the daemon. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientMemory } from '../../src/attempt/answer-attempt.ts'
+import { clientMemory } from '../../src/client/queued-attempt.ts'
 import { play } from '../play.ts'
 import { cut, json, stream } from '../../../../test/kit/plays.ts'
 import { messageItem, responseFrames, upToDelta, wholeResponse } from '../../../../test/kit/responses-frames.ts'

@@ -122,9 +122,12 @@ test('an abort of the openai package reaches the server', async (t) => {
 
 test('an abort before the headers rejects as fetch does', async (t) => {
   const model = await started(t, [[silence]])
-  const signal = AbortSignal.timeout(50)
-  const init = { method: 'POST', body: '{"stream":true}', signal }
-  await assert.rejects(resilientFetch()(`${model.url}/chat/completions`, init), { name: 'TimeoutError' })
+  const controller = new AbortController()
+  const init = { method: 'POST', body: '{"stream":true}', signal: controller.signal }
+  const answer = resilientFetch()(`${model.url}/chat/completions`, init)
+  await model.untilRequests(1)
+  controller.abort(new DOMException('too late', 'TimeoutError')) // as AbortSignal.timeout does
+  await assert.rejects(answer, { name: 'TimeoutError' })
   await model.untilAbandoned(1)
 })
 
