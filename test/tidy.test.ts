@@ -22,7 +22,7 @@ const everything = sources(
 const EDGES: readonly RegExp[] = [
   /^packages\/faults\/src\/(?:report|reported-fault|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
-  /\/src\/(?:lib\/)?(?:clock|main)\.ts$/,
+  /\/src\/(?:(?:lib|link)\/)?(?:clock|main)\.ts$/,
   /^packages\/daemon\/src\/store\/postgres\/clock\.ts$/,
   /^packages\/cli\/src\//,
 ]

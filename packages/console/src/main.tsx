@@ -2,10 +2,10 @@
 import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { App } from './app.tsx'
-import { startTicking } from './clock.ts'
+import { startTicking } from './link/clock.ts'
 import { link, openDoor, tryToEnter } from './link/connection.ts'
 import { takeFromAddress } from './link/token.ts'
-import { startRouting } from './route.ts'
+import { startRouting } from './ui/route.ts'
 import { loadLater } from './text/load-later.ts'
 
 const given = takeFromAddress()

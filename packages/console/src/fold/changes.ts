@@ -1,7 +1,7 @@
 /** What single events do to a turn: calls, retries, parks, restarts, ends. */
 import type { SessionEventOf, Usage } from '@breakfall/wire'
 import { isFailedPark } from '@breakfall/wire/turn'
-import { jsonOf, textOrNull } from '../link/shapes.ts'
+import { jsonOf, textOrNull } from './shapes.ts'
 import { attemptOf, closeOpen, latestStep, note, stepOf } from './rows.ts'
 import type { Attempt, Call, TurnView, Wait } from './view.ts'
 

@@ -1,6 +1,6 @@
 /** Checks an event before it is folded: a wrong one becomes one line of the page, and never a broken page. */
 import type { SessionEvent } from '@breakfall/wire'
-import { hasFields, isJson, isNumber, isText, type Json } from '../link/shapes.ts'
+import { hasFields, isJson, isNumber, isText, type Json } from './shapes.ts'
 
 type Check = (value: unknown) => boolean
 

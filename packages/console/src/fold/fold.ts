@@ -8,7 +8,7 @@
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
 import { FIRST_STATUS, statusAfter } from '@breakfall/wire/turn'
 import { bytes } from '../text/format.ts'
-import { jsonOf, textOf, textOrNull } from '../link/shapes.ts'
+import { jsonOf, textOf, textOrNull } from './shapes.ts'
 import {
   approved,
   asked,

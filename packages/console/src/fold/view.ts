@@ -1,7 +1,7 @@
 /** What the turn screen shows: the sum of a session's events. Rows, not events, so its size follows what there is to see. */
 import type { Cost, SessionEventOf, Usage } from '@breakfall/wire'
 import type { TurnStatus } from '@breakfall/wire/turn'
-import type { Json } from '../link/shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** A fault report from the wire: only a newer daemon may know its category. */
 export type WireFault = SessionEventOf<'retry'>['fault']

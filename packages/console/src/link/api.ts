@@ -3,9 +3,9 @@
  * repeated here, because a button says at once what happened; only the connection of `socket.ts` is.
  */
 import { type Call, ClientCore, isFault, jsonOrText, operation, reportedFault, sleep } from '@breakfall/client/internal'
-import { clock } from '../clock.ts'
+import { clock } from './clock.ts'
 import { revealed } from '../text/reveal.ts'
-import { isJson, type Json } from './shapes.ts'
+import { isJson, type Json } from '../fold/shapes.ts'
 
 export { operation }
 

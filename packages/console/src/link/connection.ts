@@ -4,7 +4,7 @@ import { isFault } from '@breakfall/client/internal'
 import { json, operation, statusOf, useToken } from './api.ts'
 import { takeWatchFrame, watchFleet } from './fleet.ts'
 import { SessionFeed } from './session-feed.ts'
-import { isJson, isText } from './shapes.ts'
+import { isJson, isText } from '../fold/shapes.ts'
 import { Link } from './socket.ts'
 import { answerOtherTabs, askOtherTabs, type Given, keepToken, keptToken } from './token.ts'
 

@@ -1,7 +1,7 @@
 /** Every session as the daemon reports it, live. After a reconnect the snapshot is the truth, so there is no cursor to keep. */
 import { batch, signal } from '@preact/signals'
 import type { Session } from '@breakfall/wire'
-import { setServerTime } from '../clock.ts'
+import { setServerTime } from './clock.ts'
 import {
   type Counts,
   countsOf,
@@ -14,7 +14,7 @@ import {
   type System,
   systemOf,
   textOf,
-} from './shapes.ts'
+} from '../fold/shapes.ts'
 import type { Link } from './socket.ts'
 
 export type Fleet = {

@@ -11,7 +11,7 @@ import { EventPosition, isFault } from '@breakfall/client/internal'
 import { formatCursor } from '@breakfall/wire/browser'
 import { fold } from '../fold/fold.ts'
 import { emptyFold, type SessionFold } from '../fold/view.ts'
-import { isJson, isText, type Json, numberOf, textOf } from './shapes.ts'
+import { isJson, isText, type Json, numberOf, textOf } from '../fold/shapes.ts'
 import type { Link } from './socket.ts'
 
 export type FeedState = 'loading' | 'live' | 'missing' | 'deleted'

@@ -11,10 +11,10 @@
 import { signal } from '@preact/signals'
 import { FOREVER, faultInReport, isFault, type ReportedFault, reportedFault } from '@breakfall/client/internal'
 import { WS_PROTOCOL, WS_TOKEN_PREFIX } from '@breakfall/wire/browser'
-import { clock } from '../clock.ts'
+import { clock } from './clock.ts'
 import { daemon, operation } from './api.ts'
 import { revealed } from '../text/reveal.ts'
-import { isJson, isText, type Json } from './shapes.ts'
+import { isJson, isText, type Json } from '../fold/shapes.ts'
 
 export type LinkState = {
   readonly kind: 'connecting' | 'open' | 'silent' | 'lost' | 'refused'

@@ -4,8 +4,6 @@
  * I1  Nothing secret stays in the address or the history: the fragment is replaced before anything else runs.
  * I2  The token is in sessionStorage only. Other programs on this port, later or at the same time, never see it.
  */
-import { parseRoute } from '../route.ts'
-
 const KEY = 'breakfall.token'
 const CHANNEL = 'breakfall.token'
 const OTHER_TABS_MS = 250 // other tabs of this page answer in a few milliseconds
@@ -76,9 +74,6 @@ export function readPasted(text: string): Given {
   const [token = ''] = trimmed.split(/\s+/)
   return token === '' ? {} : { token }
 }
-
-/** Where to continue after the token was given. */
-export const wantedRoute = (): ReturnType<typeof parseRoute> => parseRoute(location.hash)
 
 // ---- details ----
 

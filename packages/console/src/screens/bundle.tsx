@@ -5,10 +5,10 @@ import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
 import { fold } from '../fold/fold.ts'
 import { emptyFold, type SessionFold } from '../fold/view.ts'
-import { isJson, isSession } from '../link/shapes.ts'
-import { announce } from '../parts/announcer.tsx'
+import { isJson, isSession } from '../fold/shapes.ts'
+import { announce } from '../ui/announcer.tsx'
 import { reveal, revealed } from '../text/reveal.ts'
-import { TurnScreen } from './turn.tsx'
+import { TurnScreen } from '../turn/turn-screen.tsx'
 
 type Bundle = {
   readonly view: SessionFold

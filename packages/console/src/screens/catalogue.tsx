@@ -3,12 +3,12 @@ import type { VNode } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { FAULTS } from '@breakfall/faults'
 import { operation } from '../link/api.ts'
-import { jsonOf, listOf, numberOf, textOf } from '../link/shapes.ts'
-import { titleOfCategory } from '../parts/basics.tsx'
-import { useJson } from '../parts/use-json.ts'
-import { categoryLink } from '../route.ts'
+import { jsonOf, listOf, numberOf, textOf } from '../fold/shapes.ts'
+import { titleOfCategory } from '../ui/basics.tsx'
+import { useJson } from '../ui/use-json.ts'
+import { categoryLink } from '../ui/route.ts'
 import { counted } from '../text/format.ts'
-import { Markdown } from '../text/markdown-view.tsx'
+import { Markdown } from '../ui/markdown-view.tsx'
 
 const NEXT: Readonly<Record<string, string>> = {
   never: 'reports it',
