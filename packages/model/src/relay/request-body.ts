@@ -9,6 +9,7 @@ import { Readable, type Transform, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Fault, isFault } from '@breakfall/faults'
+import { Semaphore } from '@breakfall/faults/internal'
 import type { JsonObject } from '../lib/json.ts'
 import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../lib/json-fields.ts'
 import { HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
@@ -61,7 +62,7 @@ export async function receiveBody(
   const sent = into.blocks()
   if (look !== 'fields' || encodings === undefined) return { sent, model: into.found()?.model, read: undefined }
   if (encodings.length === 0) return { sent, ...readOf(into.found(), sent, headers) }
-  const body = await DECODING.turn(() => decompressed(sent, encodings, options)) // I2
+  const body = await DECODING.run(() => decompressed(sent, encodings, options)) // I2
   if (body === undefined) return { sent, model: undefined, read: undefined }
   memory.give(into.memory)
   const blocks = body.blocks()
@@ -247,29 +248,8 @@ async function decompressed(
   }
 }
 
-/** Lets so many work at the same time; the others wait for their turn. */
-class Turns {
-  #free: number
-  readonly #waiting: (() => void)[] = []
-
-  constructor(atOnce: number) {
-    this.#free = atOnce
-  }
-
-  async turn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#free++
-      else next()
-    }
-  }
-}
-
-const DECODING = new Turns(4) // as many as Node has threads for
+/** At most this many bodies are decoded in parallel. */
+const DECODING = new Semaphore(4) // as many as Node has threads for
 
 // ---- bytes of several blocks ----
 

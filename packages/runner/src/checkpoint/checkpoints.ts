@@ -326,15 +326,12 @@ export class Checkpoints {
   #exclusive<T>(limitMs: number, work: (store: ShadowStore, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#work.run(async () => {
       this.#closing.signal.throwIfAborted()
-      const free = await new Promise<() => void>((resolve) => this.#host.captures.add(resolve))
-      try {
+      return this.#host.captures.run(() => {
         const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(limitMs)])
         const folder = join(this.#box.folder, 'store')
         makeFolder(folder)
-        return await work(new ShadowStore(this.#box.git, this.#box.place(folder)), signal)
-      } finally {
-        free()
-      }
+        return work(new ShadowStore(this.#box.git, this.#box.place(folder)), signal)
+      })
     })
   }
 }

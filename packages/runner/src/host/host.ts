@@ -1,4 +1,5 @@
 /** What all boxes of a runner share: the machine as read at the start, the clock, pipes and the spawn queue. */
+import type { Semaphore } from '@breakfall/faults/internal'
 import type { Clock } from '../lib/clock.ts'
 import type { FifoPool } from '../exec/fifo-pool.ts'
 import type { Pump } from '../exec/pump.ts'
@@ -54,7 +55,7 @@ export type RunnerHost = {
   readonly retention: Retention
   readonly checkpoints: CheckpointLimits
   /** Lets a few checkpoints be taken at once. */
-  readonly captures: SpawnQueue
+  readonly captures: Semaphore
   /** Running boxes per prefix. */
   readonly boxesMax: number
   /** Stopped boxes per prefix. */

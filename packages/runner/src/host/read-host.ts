@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
+import { Semaphore } from '@breakfall/faults/internal'
 import { type Environment, homeFolder, inheritedDescriptors, replaceFile } from '@breakfall/supervisor/platform'
 import { Fences } from './fences.ts'
 import { parseMount } from './allowed-folders.ts'
@@ -109,7 +110,7 @@ export async function readHost(
       recordMs: RUNNER_DEFAULTS.recordMs,
       ...options.retention,
     },
-    captures: new SpawnQueue(RUNNER_DEFAULTS.capturesMax),
+    captures: new Semaphore(RUNNER_DEFAULTS.capturesMax),
     checkpoints: {
       bytesMax: RUNNER_DEFAULTS.checkpointBytesMax,
       filesMax: RUNNER_DEFAULTS.checkpointFilesMax,
