@@ -2,30 +2,31 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { hasLetterKeys, isHelpOpen, type KeyActions, KEYS, setLetterKeys, takeKey } from './ui/keys.ts'
-import { door, link } from './link/connection.ts'
+import { login, link } from './link/connection.ts'
 import { fleet, system } from './link/fleet.ts'
 import { Announcer } from './ui/announcer.tsx'
-import { Boundary, copyText, isUtc, Logo } from './ui/basics.tsx'
+import { Boundary, copyText } from './ui/boundary.tsx'
+import { Logo } from './ui/labels.tsx'
+import { isUtc } from './ui/times.tsx'
 import { ConnectionBar } from './ui/connection-bar.tsx'
-import { picked } from './turn/selection.ts'
+import { picked, searchText } from './turn/selection.ts'
 import { fleetLink, go, replaceRoute, type Route, route } from './ui/route.ts'
 import { BundleScreen } from './screens/bundle.tsx'
 import { CatalogueScreen } from './screens/catalogue.tsx'
 import { DemoScreen } from './screens/demo.tsx'
-import { DoorScreen } from './screens/login.tsx'
+import { LoginScreen } from './screens/login.tsx'
 import { FaultsScreen } from './screens/faults.tsx'
 import { FleetScreen, isPaused } from './fleet/fleet-screen.tsx'
 import { GatewayScreen } from './screens/gateway.tsx'
 import { NewScreen } from './fleet/new-session-screen.tsx'
 import { SessionScreen } from './turn/session-screen.tsx'
 import { SystemScreen } from './screens/system.tsx'
-import { searchText } from './turn/search-box.ts'
 
 export function App(): VNode {
   const here = route.value
   useKeys()
-  if (door.value.kind === 'opening') return <p class="door muted">Opening…</p>
-  if (door.value.kind === 'closed' && here.screen !== 'bundle') return <DoorScreen />
+  if (login.value.kind === 'opening') return <p class="login muted">Opening…</p>
+  if (login.value.kind === 'closed' && here.screen !== 'bundle') return <LoginScreen />
   return (
     <>
       <Top />

@@ -3,7 +3,7 @@ import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { startTicking } from './link/clock.ts'
-import { link, openDoor, tryToEnter } from './link/connection.ts'
+import { link, startLogin, logIn } from './link/connection.ts'
 import { takeFromAddress } from './link/token.ts'
 import { startRouting } from './ui/route.ts'
 import { loadLater } from './text/load-later.ts'
@@ -11,13 +11,13 @@ import { loadLater } from './text/load-later.ts'
 const given = takeFromAddress()
 addEventListener('hashchange', () => {
   const pasted = takeFromAddress() // a new link into a tab that shows the page already
-  if (pasted.ticket !== undefined || pasted.token !== undefined) void tryToEnter(pasted)
+  if (pasted.ticket !== undefined || pasted.token !== undefined) void logIn(pasted)
 })
 startRouting()
 startTicking()
 const root = document.getElementById('app')
 if (root !== null) render(<App />, root)
-void openDoor(given)
+void startLogin(given)
 requestAnimationFrame(() => loadLater())
 effect(() => {
   if (link.state.value.kind === 'open') loadLater()

@@ -7,9 +7,10 @@ import { type StateName, STATES, titleOf } from '../ui/states.ts'
 import { oneLine } from '../text/reveal.ts'
 import { counted, leftOf } from '../text/format.ts'
 import { Action, outcomes, type Question } from '../ui/action.tsx'
-import { Ago, Badge, Boundary, In, titleOfCategory } from '../ui/basics.tsx'
+import { Boundary } from '../ui/boundary.tsx'
+import { Badge, titleOfCategory } from '../ui/labels.tsx'
+import { Ago, In } from '../ui/times.tsx'
 import { memo } from '../ui/memo.ts'
-import { MiniThread } from './mini-thread.tsx'
 import { cancelTurn, resumeTurn } from '../turn/state-bar.tsx'
 
 type RowProps = { readonly session: Session; readonly state: StateName }
@@ -157,4 +158,21 @@ function askedWait({ retry }: NonNullable<Session['turn']>): Question | undefine
 const shortPath = (path: string): string => {
   const parts = path.split('/')
   return parts.length <= 3 ? path : `…/${parts.slice(-2).join('/')}`
+}
+
+const CLASSES: Readonly<Record<string, string>> = { x: 'x', p: 'p', k: 'k', '?': 'q' }
+
+/** A whole turn in a few pixels: a block a step, a tick a fault, a hatch a park, dots a lost daemon. */
+function MiniThread({ marks }: { readonly marks: string }): VNode | null {
+  if (marks === '') return null
+  const shown = marks.slice(-48)
+  const faults = marks.split('').filter((mark) => mark !== '-').length
+  const name = `Thread: ${counted(marks.length - faults, 'step')}, ${counted(faults, 'fault')}`
+  return (
+    <span class="marks" role="img" aria-label={name}>
+      {shown.split('').map((mark, index) => (
+        <i key={index} class={CLASSES[mark] ?? ''} />
+      ))}
+    </span>
+  )
 }

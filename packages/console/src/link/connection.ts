@@ -1,4 +1,4 @@
-/** The page's connection, as one thing: the door (which token), the link, the fleet, and the session that is open. */
+/** The page's connection, as one thing: the login (which token), the link, the fleet, and the session that is open. */
 import { effect, signal } from '@preact/signals'
 import { isFault } from '@breakfall/client/internal'
 import { json, operation, statusOf, useToken } from './api.ts'
@@ -8,16 +8,16 @@ import { isJson, isText } from '../fold/shapes.ts'
 import { Link } from './socket.ts'
 import { answerOtherTabs, askOtherTabs, type Given, keepToken, keptToken } from './token.ts'
 
-export type Door =
+export type Login =
   | { readonly kind: 'opening' }
   | { readonly kind: 'open' }
   | { readonly kind: 'closed'; readonly why: string | null }
 
-export const door = signal<Door>({ kind: 'opening' })
+export const login = signal<Login>({ kind: 'opening' })
 export const link = new Link()
 export const feed = signal<SessionFeed | null>(null)
 
-export async function openDoor(given: Given): Promise<void> {
+export async function startLogin(given: Given): Promise<void> {
   link.onOpen = () => void opened()
   link.onFrame = (frame) => {
     if (isJson(frame['watch'])) return takeWatchFrame(frame['watch'])
@@ -26,9 +26,9 @@ export async function openDoor(given: Given): Promise<void> {
   const token = await tokenFor(given)
   if (token !== null) enter(token)
   effect(() => {
-    if (link.state.value.kind === 'refused' && door.peek().kind === 'open') {
+    if (link.state.value.kind === 'refused' && login.peek().kind === 'open') {
       keepToken(null)
-      door.value = {
+      login.value = {
         kind: 'closed',
         why: 'The daemon did not accept this token. It may have expired, or the token file changed.',
       }
@@ -37,8 +37,8 @@ export async function openDoor(given: Given): Promise<void> {
 }
 
 /** A token or ticket that a person pasted. */
-export async function tryToEnter(given: Given): Promise<void> {
-  door.value = { kind: 'opening' }
+export async function logIn(given: Given): Promise<void> {
+  login.value = { kind: 'opening' }
   const token = await tokenFor(given)
   if (token === null) return
   useToken(token)
@@ -47,7 +47,7 @@ export async function tryToEnter(given: Given): Promise<void> {
     (error: unknown) => error,
   )
   if (isFault(refused) && refused.category !== 'daemon_unreachable') {
-    door.value = {
+    login.value = {
       kind: 'closed',
       why: statusOf(refused) === 401 ? 'The daemon did not accept that token.' : refused.error,
     }
@@ -81,7 +81,7 @@ let isStarted = false
 function enter(token: string): void {
   useToken(token)
   keepToken(token)
-  door.value = { kind: 'open' }
+  login.value = { kind: 'open' }
   if (isStarted) return link.restart()
   isStarted = true
   answerOtherTabs()
@@ -92,7 +92,7 @@ async function tokenFor({ ticket, token }: Given): Promise<string | null> {
   if (token !== undefined) return token
   if (ticket !== undefined) return spentTicket(ticket)
   const known = keptToken() ?? (await askOtherTabs())
-  if (known === null) door.value = { kind: 'closed', why: null }
+  if (known === null) login.value = { kind: 'closed', why: null }
   return known
 }
 
@@ -110,10 +110,10 @@ async function spentTicket(ticket: string): Promise<string | null> {
         : error instanceof Error
           ? error.message
           : String(error)
-    door.value = { kind: 'closed', why }
+    login.value = { kind: 'closed', why }
     return null
   }
-  door.value = { kind: 'closed', why: 'The daemon sent no token for this link. Run `breakfall open` for a new one.' }
+  login.value = { kind: 'closed', why: 'The daemon sent no token for this link. Run `breakfall open` for a new one.' }
   return null
 }
 

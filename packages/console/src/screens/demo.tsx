@@ -9,7 +9,8 @@ import { feed, link, openFeed } from '../link/connection.ts'
 import { fleet } from '../link/fleet.ts'
 import { isNumber, type Json, jsonOf, listOf, textOf } from '../fold/shapes.ts'
 import { Action, outcomes } from '../ui/action.tsx'
-import { Boundary } from '../ui/basics.tsx'
+import { Boundary } from '../ui/boundary.tsx'
+import { isUtc } from '../ui/times.tsx'
 import { type Pick, picked } from '../turn/selection.ts'
 import { sendPrompt } from '../ui/composer.tsx'
 import { StateBar } from '../turn/state-bar.tsx'
@@ -17,7 +18,6 @@ import { ThreadPane } from '../turn/thread-pane.tsx'
 import { useJson } from '../ui/use-json.ts'
 import { go, sessionLink } from '../ui/route.ts'
 import { clockTime, length } from '../text/format.ts'
-import { isUtc } from '../ui/basics.tsx'
 
 const NEXT = [
   { label: 'cut it', fault: 'reset:4' },

@@ -1,15 +1,17 @@
 /** What went wrong here, by fingerprint: how often, in how many sessions, and what became of it. */
 import type { VNode } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { operation } from '../link/api.ts'
+import type { Call } from '@breakfall/client/internal'
+import { operation, json } from '../link/api.ts'
 import { clock } from '../link/clock.ts'
 import { isNumber, type Json, jsonOf, listOf, numberOf, textOf } from '../fold/shapes.ts'
-import { Ago, Category, titleOfCategory } from '../ui/basics.tsx'
+import { Category, titleOfCategory } from '../ui/labels.tsx'
+import { Ago } from '../ui/times.tsx'
 import { useJson } from '../ui/use-json.ts'
 import { faultLink, sessionLink } from '../ui/route.ts'
-import { More, useMore } from './more.tsx'
 import { counted, number } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
+import { Action, outcomes } from '../ui/action.tsx'
 
 const CLASSES = ['transient', 'throttled', 'needs_action', 'invalid', 'internal', 'unknown_outcome'] as const
 const SINCE = [
@@ -240,5 +242,41 @@ function Occurrence({ one }: { readonly one: Json }): VNode {
       <td>{BECAME[textOf(one['became'])] ?? textOf(one['became'])}</td>
       <td class="mono isolate">{oneLine(textOf(one['errorRaw']), 160)}</td>
     </tr>
+  )
+}
+
+/** Pages after the first one, loaded when a person asks for them. */
+type MoreRows = {
+  readonly rows: readonly unknown[]
+  /** Undefined if there are none. */
+  readonly load: (() => Promise<undefined>) | undefined
+}
+
+/** `first` is the `next` of the first page. */
+function useMore(call: Call, field: string, first: string): MoreRows {
+  const [rows, setRows] = useState<readonly unknown[]>([])
+  const [next, setNext] = useState<string | null>(null)
+  useEffect(() => {
+    setRows([])
+    setNext(null)
+  }, [call.path])
+  const cursor = next ?? first
+  if (cursor === '') return { rows, load: undefined }
+  const load = async (): Promise<undefined> => {
+    const separator = call.path.includes('?') ? '&' : '?'
+    const page = await json({ ...call, path: `${call.path}${separator}cursor=${encodeURIComponent(cursor)}` })
+    setRows([...rows, ...listOf(page[field])])
+    setNext(textOf(page['next']))
+  }
+  return { rows, load }
+}
+
+function More({ of: { load } }: { readonly of: MoreRows }): VNode | null {
+  if (load === undefined) return null
+  return (
+    <>
+      <Action id="more" subject="more" label="Load older ones" pendingLabel="Loading…" run={load} />{' '}
+      <span role="status">{outcomes.value['more']}</span>
+    </>
   )
 }

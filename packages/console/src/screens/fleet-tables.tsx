@@ -1,7 +1,7 @@
 /** The daemons that share the store, and the runners that they share. Nothing, if this daemon works alone. */
 import type { ComponentChildren, VNode } from 'preact'
 import { isText, type Json, jsonOf, numberOf, textOf } from '../fold/shapes.ts'
-import { Ago } from '../ui/basics.tsx'
+import { Ago } from '../ui/times.tsx'
 
 type FleetProps = { readonly daemons: readonly Json[]; readonly runners: readonly Json[]; readonly bootId: string }
 

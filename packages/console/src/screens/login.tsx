@@ -1,16 +1,16 @@
 /** No token yet: one field, and how to get one. The page that was asked for opens afterwards. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
-import { Logo } from '../ui/basics.tsx'
-import { door, tryToEnter } from '../link/connection.ts'
+import { Logo } from '../ui/labels.tsx'
+import { login, logIn } from '../link/connection.ts'
 import { readPasted } from '../link/token.ts'
 
-export function DoorScreen(): VNode {
+export function LoginScreen(): VNode {
   const [text, setText] = useState('')
-  const state = door.value
+  const state = login.value
   const why = state.kind === 'closed' ? state.why : null
   return (
-    <main class="door">
+    <main class="login">
       <span class="brand">
         <Logo />
       </span>
@@ -22,7 +22,7 @@ export function DoorScreen(): VNode {
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          void tryToEnter(readPasted(text))
+          void logIn(readPasted(text))
         }}
       >
         <input type="text" name="username" autoComplete="username" value="breakfall" readOnly hidden />
@@ -33,7 +33,7 @@ export function DoorScreen(): VNode {
           autoComplete="current-password"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
-          aria-describedby={why === null ? undefined : 'door-why'}
+          aria-describedby={why === null ? undefined : 'login-why'}
         />
         <div class="row">
           <button type="submit" class="primary" aria-disabled={text.trim() === ''}>
@@ -42,7 +42,7 @@ export function DoorScreen(): VNode {
           <a href="#/bundle">Open a bundle instead</a>
         </div>
         {why === null ? null : (
-          <p id="door-why" role="alert" class="notice tone-failed">
+          <p id="login-why" role="alert" class="notice tone-failed">
             {why}
           </p>
         )}

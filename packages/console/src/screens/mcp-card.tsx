@@ -6,7 +6,7 @@ import { isNumber, isText, type Json, jsonOf, jsonOrNull, listOf, textOf } from 
 import { counted } from '../text/format.ts'
 import { oneLine } from '../text/reveal.ts'
 import { Action, outcomes } from '../ui/action.tsx'
-import { Ago } from '../ui/basics.tsx'
+import { Ago } from '../ui/times.tsx'
 import { Facts, State } from './process-card.tsx'
 import { useJson } from '../ui/use-json.ts'
 

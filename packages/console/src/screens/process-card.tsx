@@ -3,7 +3,7 @@ import type { ComponentChildren, VNode } from 'preact'
 import { isNumber, isText, type Json, jsonOf, listOf, textOf } from '../fold/shapes.ts'
 import { counted, length } from '../text/format.ts'
 import { oneLine, reveal } from '../text/reveal.ts'
-import { Boundary } from '../ui/basics.tsx'
+import { Boundary } from '../ui/boundary.tsx'
 
 export function Part({
   name,

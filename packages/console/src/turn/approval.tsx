@@ -5,7 +5,7 @@ import { approve } from '@breakfall/client/internal'
 import { daemon } from '../link/api.ts'
 import { Action, outcomes } from '../ui/action.tsx'
 import { givenTo } from './words.ts'
-import { Countdown } from '../ui/basics.tsx'
+import { Countdown } from '../ui/times.tsx'
 
 /** `approval` is a new value after each change: a component that reads signals does not look into a call that changed. */
 type ApprovalProps = {

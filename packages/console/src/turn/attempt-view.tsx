@@ -7,7 +7,7 @@ import { ACTIONS, faultTitle, happened, RESUMED_BY, whoContinued } from './words
 import { bytes, length } from '../text/format.ts'
 import { Markdown } from '../ui/markdown-view.tsx'
 import { oneLine, printable } from '../text/reveal.ts'
-import { In } from '../ui/basics.tsx'
+import { In } from '../ui/times.tsx'
 
 type AttemptProps = { readonly attempt: Attempt; readonly isLast: boolean; readonly onPick: () => void }
 

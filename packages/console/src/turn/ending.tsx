@@ -8,7 +8,8 @@ import { cardLines, cardMarkdown, cardSvg } from '../fold/card.ts'
 import { STATES } from '../ui/states.ts'
 import { happened } from './words.ts'
 import { counted } from '../text/format.ts'
-import { Badge, Category, CopyButton } from '../ui/basics.tsx'
+import { CopyButton } from '../ui/boundary.tsx'
+import { Badge, Category } from '../ui/labels.tsx'
 import { saveAs } from './output.tsx'
 
 type EndingProps = {

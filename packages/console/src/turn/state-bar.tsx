@@ -15,7 +15,8 @@ import { oneLine, reveal } from '../text/reveal.ts'
 import { Action, outcomes } from '../ui/action.tsx'
 import { ApprovalAnswers } from './approval.tsx'
 import { announce } from '../ui/announcer.tsx'
-import { Badge, In, isUtc } from '../ui/basics.tsx'
+import { Badge } from '../ui/labels.tsx'
+import { In, isUtc } from '../ui/times.tsx'
 
 type StateBarProps = {
   readonly turn: TurnView

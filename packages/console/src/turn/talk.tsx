@@ -14,10 +14,10 @@ import { answerIn, type SessionFold, type Step, type TurnView } from '../fold/vi
 import { type Group, groupsOf, KEPT_LAST } from './lanes.ts'
 import { length } from '../text/format.ts'
 import { printable } from '../text/reveal.ts'
-import { Ago, Boundary, CopyButton } from '../ui/basics.tsx'
+import { Boundary, CopyButton } from '../ui/boundary.tsx'
+import { Ago } from '../ui/times.tsx'
 import { Ending } from './ending.tsx'
-import { following } from './following.ts'
-import type { Pick } from './selection.ts'
+import { type Pick, following } from './selection.ts'
 import { StepView } from './step-view.tsx'
 
 type TalkProps = {

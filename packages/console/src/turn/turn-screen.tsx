@@ -2,23 +2,23 @@
 import type { Session } from '@breakfall/wire'
 import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { exportSession } from '@breakfall/client/internal'
 import { stepsWith } from '../fold/search.ts'
 import type { SessionFold, TurnView } from '../fold/view.ts'
-import { Boundary, CopyButton } from '../ui/basics.tsx'
+import { Boundary, CopyButton } from '../ui/boundary.tsx'
 import { Composer } from '../ui/composer.tsx'
-import { following } from './following.ts'
-import { ExportButton } from './export-button.tsx'
 import { Inspector } from './inspector.tsx'
-import { type Pick, picked } from './selection.ts'
+import { type Pick, picked, following, searchText } from './selection.ts'
 import { StateBar } from './state-bar.tsx'
 import { Talk } from './talk.tsx'
 import { Undo } from './undo.tsx'
 import { ThreadPane } from './thread-pane.tsx'
 import { type Route, replaceRoute, sessionLink } from '../ui/route.ts'
-import { searchText } from './search-box.ts'
 import { stateOfTurn, STATES, titleOf } from '../ui/states.ts'
-import { oneLine } from '../text/reveal.ts'
+import { oneLine, sentenceOf } from '../text/reveal.ts'
 import type { Group } from './lanes.ts'
+import { daemon } from '../link/api.ts'
+import { saveAs } from './output.tsx'
 
 export type SessionRoute = Extract<Route, { screen: 'session' }>
 
@@ -231,4 +231,40 @@ function useTitle(turn: TurnView | undefined, session: Session | undefined): voi
   useEffect(() => {
     if (state !== null) document.title = `${STATES[state].glyph} ${oneLine(name, 60)} · Breakfall`
   }, [state, name])
+}
+
+/** Saves a session as a bundle: everything, or without its texts. */
+function ExportButton({ sessionId }: { readonly sessionId: string }): VNode {
+  const [isOpen, setOpen] = useState(false)
+  const [problem, setProblem] = useState('')
+  const save = async (redact: boolean): Promise<void> => {
+    try {
+      const response = await exportSession(daemon, sessionId, redact ? { redact: 'text' } : {})
+      saveAs(await response.blob(), `${sessionId}${redact ? '-redacted' : ''}.ndjson`)
+      setOpen(false)
+      setProblem('')
+    } catch (error) {
+      setProblem(sentenceOf(error))
+    }
+  }
+  if (!isOpen)
+    return (
+      <button type="button" class="quiet" aria-expanded="false" onClick={() => setOpen(true)}>
+        export
+      </button>
+    )
+  return (
+    <span class="row" role="group" aria-label="Export this session">
+      <button type="button" onClick={() => void save(false)}>
+        Everything
+      </button>
+      <button type="button" onClick={() => void save(true)}>
+        Without texts
+      </button>
+      <button type="button" class="quiet" aria-label="Do not export" onClick={() => setOpen(false)}>
+        ✕
+      </button>
+      {problem === '' ? null : <span role="status">{problem}</span>}
+    </span>
+  )
 }

@@ -7,7 +7,7 @@ import { type Restarted, restarted } from '../link/fleet.ts'
 import { clock } from '../link/clock.ts'
 import { clockTime, counted } from '../text/format.ts'
 import { announce } from './announcer.tsx'
-import { isUtc } from './basics.tsx'
+import { isUtc } from './times.tsx'
 
 const QUIET_MS = 1_000 // most breaks are over by then
 

@@ -108,7 +108,7 @@ export async function takeShots(folder: string, only: readonly string[]): Promis
   }
   const { page, context } = await openPage(browser, `${staged.url}/`)
   await page.waitForSelector('#token')
-  await page.screenshot({ path: join(folder, 'door-1280-light.png') })
+  await page.screenshot({ path: join(folder, 'login-1280-light.png') })
   await context.close()
   await browser.close()
 }

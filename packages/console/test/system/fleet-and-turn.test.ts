@@ -1,4 +1,4 @@
-/** The door, the fleet and the turn screen on a stage. */
+/** The login, the fleet and the turn screen on a stage. */
 import assert from 'node:assert/strict'
 import { after, before } from 'node:test'
 import { eventually } from '../../../../test/kit/wait.ts'
