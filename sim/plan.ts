@@ -87,6 +87,8 @@ export type Plan = {
     readonly lateRequest: number
     readonly cutStream: number
     readonly modelFault: number
+    /** Of commits after which the daemon dies before it hears of it. */
+    readonly killAtCommit: number
   }
   /** When faults end. Then everything must come to rest. */
   readonly calmAt: number
@@ -103,6 +105,7 @@ export const planIn = (json: string): Plan => {
   const plan: Plan = JSON.parse(json)
   return {
     ...plan,
+    rates: { ...NO_RATES, ...plan.rates },
     asides: plan.asides ?? [],
     quits: plan.quits ?? [],
     deletes: plan.deletes ?? [],
@@ -123,6 +126,7 @@ export function planOf(seed: string): Plan {
   const plan = swarmOf(seed)
   if (theme < THEMES.kills) return withKills(plan, new Random(seed, 'kills'))
   if (theme < THEMES.quits) return withQuits(plan, new Random(seed, 'quits'))
+  if (theme < THEMES.asides) return withAsides(plan, new Random(seed, 'asides'))
   if (theme < THEMES.files) return withFiles(plan, new Random(seed, 'files'))
   return theme < THEMES.model ? { ...plan, rates: { ...plan.rates, modelFault: 0.95 } } : plan
 }
@@ -130,7 +134,7 @@ export function planOf(seed: string): Plan {
 // ---- details ----
 
 /** Each theme's share of all plans ends here. */
-const THEMES = { kills: 0.1, quits: 0.2, files: 0.3, model: 0.35 } as const
+const THEMES = { kills: 0.1, quits: 0.2, asides: 0.25, files: 0.33, model: 0.37 } as const
 
 /** Owners change all the time, and requests of earlier ones arrive late. */
 function withKills(plan: Plan, dice: Random): Plan {
@@ -142,9 +146,33 @@ function withKills(plan: Plan, dice: Random): Plan {
     absenceMs: 0,
     resumes: [],
     deletes: [],
-    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]) },
+    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]), killAtCommit: dice.of([0, 0.1]) },
     sessions: plan.sessions.map((session) => ({ ...session, approve: 'never', turns: session.turns.map(withSteps) })),
     faults: killsOf(dice, daemons, plan.calmAt),
+  }
+}
+
+/** People prompt all the time, once, while the owners of sessions stand still for longer than anyone waits. */
+function withAsides(plan: Plan, dice: Random): Plan {
+  const daemons = 3
+  return {
+    ...plan,
+    isShared: true,
+    daemons,
+    absenceMs: 0,
+    rates: NO_RATES,
+    deletes: [],
+    asides: Array.from({ length: 60 }, (_, nr) => ({
+      at: dice.whole(1_000, plan.calmAt),
+      session: dice.whole(0, 3),
+      key: `aside.${nr + 1}`,
+    })),
+    faults: Array.from({ length: 12 }, () => ({
+      at: dice.whole(1_000, plan.calmAt),
+      kind: dice.of(['freeze', 'stall', 'partition'] as const),
+      victim: dice.whole(0, daemons - 1),
+      ms: dice.of([12_000, 25_000]),
+    })).toSorted((a, b) => a.at - b.at),
   }
 }
 
@@ -208,6 +236,7 @@ const NO_RATES: Plan['rates'] = {
   lateRequest: 0,
   cutStream: 0,
   modelFault: 0,
+  killAtCommit: 0,
 }
 
 function swarmOf(seed: string): Plan {
@@ -234,6 +263,7 @@ function swarmOf(seed: string): Plan {
       lateRequest: some(0.5, 0.9),
       cutStream: some(0.5, 0.3),
       modelFault: some(0.6, 0.5),
+      killAtCommit: some(0.15, 0.1),
     },
     sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
     faults: faultsOf(dice, { isShared, daemons, calmAt }),

@@ -12,6 +12,7 @@ import { Secrets } from '../packages/daemon/src/secrets.ts'
 import type { Store } from '../packages/daemon/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import { within } from '../packages/faults/src/internal.ts'
+import { Random } from './host/random.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
 import { type Parts, People } from './people.ts'
 import { type Plan, type PlannedFault, POLICY } from './plan.ts'
@@ -100,6 +101,7 @@ class Universe {
   readonly #people: People
   #boots = 0
   #runnerBoots = 0
+  #commits = 0
   #faults = 0
   readonly #onRejection = (thrown: unknown): void => this.#world.fail(this.#rules.bug('unhandled rejection', thrown))
 
@@ -136,6 +138,7 @@ class Universe {
       daemons: () => this.#daemons.filter((daemon) => daemon?.parts !== undefined),
       isAway: () => this.#isAway,
     })
+    this.#database.observers.push({ appended: (_append, by) => this.#mayKill(by) })
     if (options.onEvent !== undefined)
       this.#database.observers.push({
         appended: ({ events, epoch }) =>
@@ -288,6 +291,18 @@ class Universe {
       if (member.process === daemon.process) this.#sharing.members.delete(member)
     this.#bootIds[nr] = daemon.store.lease.bootId
     this.#daemons[nr] = undefined
+  }
+
+  /** A daemon dies between a commit and the moment when it hears of it. */
+  #mayKill(by: string): void {
+    this.#commits += 1
+    const { rates, calmAt, seed } = this.#plan
+    if (this.#world.now >= calmAt || rates.killAtCommit === 0) return
+    if (!new Random(seed, 'commit', this.#commits).chance(rates.killAtCommit)) return
+    const nr = this.#daemons.findIndex((daemon) => daemon?.process.name === by)
+    this.#at(this.#world.now, 'fault kill at a commit', () => {
+      if (this.#daemons[nr]?.process.name === by) this.#strike({ at: 0, kind: 'kill', victim: nr, ms: 50 })
+    })
   }
 
   /** U21: a line of level error without a fault is a bug. */

@@ -65,6 +65,7 @@ export function runnerSuite({ name, settled, open, command }: RunnerUnderTest): 
   scenario('a lower epoch is refused once a higher one was seen, with and without a box', async (client) => {
     const [one, two] = [client().withEpoch(1), client().withEpoch(2)]
     await one.createBox({ id: 'b' })
+    await refused(client().ownBox('b'), 'invalid_request')
     assert.deepEqual(await two.ownBox('b'), { epoch: 2 })
     const late = { execId: 'late', shell: command('x', 1, 0, 0), timeoutMs: 10_000 }
     assert.equal((await refused(one.startExec('b', late), 'lease_lost')).report.epochSeen, 2)

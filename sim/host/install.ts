@@ -30,6 +30,17 @@ const PACKAGES = new URL('../../packages/', import.meta.url).href
 
 type Mutant = { readonly url: string; readonly from: string; readonly to: string }
 
+/** What a module keeps for its whole process: here, one for each simulated process. */
+const OF_PROCESS: ReadonlyMap<string, { readonly from: string; readonly to: string }> = new Map([
+  [
+    new URL('model/src/attempt/time-slice.ts', PACKAGES).href,
+    {
+      from: 'export const READING = new TimeSlice()',
+      to: `import { ofProcess } from ${JSON.stringify(new URL('./of-process.ts', import.meta.url).href)}\nexport const READING = ofProcess(() => new TimeSlice())`,
+    },
+  ],
+])
+
 /** One change of one file, to see that a rule finds it. */
 const MUTANT = mutantIn(process.env['SIM_MUTANT'])
 
@@ -44,6 +55,8 @@ registerHooks({
   },
   load(url, context, next) {
     if (url === MUTANT?.url) return mutated(next(url, context), MUTANT)
+    const own = OF_PROCESS.get(url)
+    if (own !== undefined) return mutated(next(url, context), { url, ...own })
     if (!url.startsWith('guarded:')) return next(url, context)
     return { format: 'module', source: guardedModule(url.slice('guarded:'.length)), shortCircuit: true }
   },

@@ -178,8 +178,10 @@ export class Runner implements Server {
   }
 
   #own(exchange: Exchange, answer: Answering, id: string): void {
+    const epoch = epochOf(exchange)
+    if (epoch === undefined) throw new Fault('invalid_request', { errorRaw: 'the epoch of the new owner is missing' })
     this.#admit(id, exchange)
-    json(answer, 200, { epoch: epochOf(exchange) ?? 0 })
+    json(answer, 200, { epoch })
   }
 
   #setState(exchange: Exchange, answer: Answering, id: string, verb: 'start' | 'stop'): void {

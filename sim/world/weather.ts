@@ -47,14 +47,13 @@ export class Skies implements Weather, StoreWeather {
     return fate
   }
 
-  #fateOf(channel: string, nr: number, { method, path, headers }: Exchange): Fate {
+  #fateOf(channel: string, nr: number, { method, path }: Exchange): Fate {
     if (this.#isCalm || !channel.includes(RUNNER)) return {}
     const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#ratesAt(channel, nr)
     const dice = this.#dice('fate', channel, nr)
     const [request, answer, late, cut, how] = [dice.next(), dice.next(), dice.next(), dice.next(), dice.next()]
     if (request < lostRequest) return { loses: how < 0.5 ? 'connection' : 'request' }
-    const isChange = method !== 'GET' && headers['x-breakfall-epoch'] !== undefined
-    if (isChange && late < lateRequest) {
+    if (method !== 'GET' && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
       return { lateMs: HELD_MS_MAX, heldUntil: MOMENTS[Math.floor(how * MOMENTS.length)] }
