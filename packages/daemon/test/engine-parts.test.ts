@@ -8,7 +8,7 @@ import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Pacing } from '../src/engine/pacing.ts'
 import { Feed } from '../src/engine/feed.ts'
-import { unstartedCallsOf } from '../src/engine/live-session.ts'
+import { CallLedger } from '../src/engine/call-ledger.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { probeIntervalMs, waitText, resumeTime } from '../src/turn/wait.ts'
@@ -195,7 +195,11 @@ test('of the calls that an earlier process left open, only the first can have st
     ...['c1', 'c2', 'c3', 'c4'].map(call),
     { type: 'tool-result', callId: 'c1', outcome: 'ok', text: '' },
   ]).reduce(reduce, EMPTY_FOLD)
-  assert.deepEqual([...unstartedCallsOf(fold)], ['c3', 'c4'])
+  const ledger = new CallLedger(fold, { runnerId: 'r1' })
+  assert.deepEqual(
+    ['c2', 'c3', 'c4'].map((id) => ledger.mayHaveStarted(id)),
+    [true, false, false],
+  )
 })
 
 test('a small output is journalled completely, also if a crash interrupted it', () => {

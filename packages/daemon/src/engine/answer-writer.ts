@@ -125,8 +125,7 @@ export class AnswerWriter implements AttemptWriter {
 
   async #complete({ record, proven, finish }: EventOf<'done'>): Promise<void> {
     const used = usedOf(record.usage, this.#price)
-    this.#session.unsaid = used
-    this.#ports.onUsed(used.usage, used.cost)
+    this.#session.attemptUsed(used)
     await this.#showRest()
     await this.#out.flush()
     if (this.#calls.length > 0) return this.#releaseCalls(used)
@@ -164,7 +163,6 @@ export class AnswerWriter implements AttemptWriter {
       const call = { type: 'tool-call', turnId, step, callId: id, tool, arguments: given, execId, ...known } as const
       return index === 0 ? { ...call, ...used, requestBytes: this.#requestBytes } : call
     })
-    for (const { callId } of drafts) this.#session.unstartedCalls.add(callId)
     await this.#session.append(...drafts) // I1
   }
 

@@ -40,7 +40,6 @@ export async function askApproval(ports: Ports, session: LiveSession, call: Tool
   })
   const situation = { at: 'limit', because: 'approval_needed', deadlineAt: deadlineAt(turn, policy) } as const
   const decision = decide(fault.report, situation, policy, ports.now())
-  session.unstartedCalls.add(call.callId) // I2
   if (decision.action !== 'park') return stopTurn(ports, session, [call], withDecision(fault, decision))
   const expiresAt = new Date(ports.now() + policy.approveMsMax).toISOString()
   const { callId, tool, arguments: given } = call
@@ -76,11 +75,10 @@ export function approvalDrafts(
 export async function denyCall(session: LiveSession, { callId }: ToolCall, reason: string | null): Promise<void> {
   const text = `This was not run: the user denied it${reason === null || reason === '' ? '.' : `, saying: ${reason}`}`
   await session.append({ type: 'tool-result', turnId: session.currentTurn.id, callId, outcome: 'failed', text })
-  session.unstartedCalls.delete(callId)
 }
 
 // ---- details ----
 
 /** The level of the box, or the one that its creator asked for while there is none yet. */
 const levelOf = ({ box, data }: LiveSession): string | undefined =>
-  box?.isolation.level ?? data.level ?? data.box.isolation?.level ?? data.box.isolation?.min
+  box.seen?.isolation.level ?? data.level ?? data.box.isolation?.level ?? data.box.isolation?.min

@@ -9,7 +9,7 @@
  */
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
-import { type AnswerRequest, type Fallback, type ToolSpec, type TryOptions, type Usage } from '@breakfall/model'
+import { type AnswerRequest, type Fallback, type TryOptions, type Usage } from '@breakfall/model'
 import { ladderOf, nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
@@ -146,20 +146,10 @@ function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
   index === 0 || fallback[index - 1]?.baseUrl === undefined
 
-/** The same in every step of a turn. */
-const FIXED_BYTES = new WeakMap<
-  LiveSession,
-  { readonly system: string; readonly specs: readonly ToolSpec[]; readonly bytes: number }
->()
-
 function fixedBytesOf(ports: Ports, session: LiveSession): number {
   const system = systemOf(ports, session)
-  const known = FIXED_BYTES.get(session)
   const { specs } = offeredTools(ports, session)
-  if (known?.system === system && known.specs === specs) return known.bytes
-  const bytes = fixedBytes(system, specs)
-  FIXED_BYTES.set(session, { system, specs, bytes })
-  return bytes
+  return session.fixedBytes.get([system, specs], () => fixedBytes(system, specs))
 }
 
 /** The attempt cannot even be sent. */
@@ -242,8 +232,7 @@ export async function failed(
 ): Promise<Performed> {
   await writer.flush()
   const used = usage === undefined ? undefined : usedOf(usage, price)
-  if (used !== undefined) ports.onUsed(used.usage, used.cost)
-  session.unsaid = used ?? null
+  session.attemptUsed(used)
   if (session.signal.aborted) return CONTINUE // the cancel or shutdown that stopped the turn also ends it, and shown text stays
   const judged = (await served?.judge(seen)) ?? seen
   const fault = withLimitAdvice(withKeyAdvice(judged, keyVariable, target.request.apiKey !== undefined))

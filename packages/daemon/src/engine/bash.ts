@@ -35,8 +35,7 @@ export async function runBash(
   const isRepeatable = (): boolean => mayRepeat && outputOf(session, call) === '' // I2
   const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
   const limits = backgroundOf(given) ?? { timeoutMs }
-  const { runnerId: known, boxReleased = false } = session.data
-  let mayHaveStarted = !session.unstartedCalls.has(call.callId) && known !== null && !boxReleased
+  const mayHaveStarted = (): boolean => session.calls.mayHaveStarted(call.callId)
   // The journal has it, so a command that is started again has the same environment.
   const traceparent = call.traceparent ?? session.currentTurn.traceparent
   const traced = traceparent === undefined ? {} : { env: { TRACEPARENT: traceparent } }
@@ -51,17 +50,13 @@ export async function runBash(
         if (isGiveUp(box)) return box
         await checkpointTurn(ports, session, client, box)
         ports.failpoint('before:exec')
-        session.unstartedCalls.delete(call.callId)
-        started = await startExec(session, client, request, (isKnown) => {
-          mayHaveStarted ||= isKnown
-          if (!mayHaveStarted) session.unstartedCalls.add(call.callId)
-        })
+        started = await startExec(session, client, request, call)
         ports.failpoint('after:exec')
       } catch (thrown) {
         if ('background' in limits && isFault(thrown) && thrown.category === 'isolation_unavailable')
           return failedOutcome(thrown.error) // only this call is refused
         if (!isBoxGone(thrown)) throw thrown
-        if (mayHaveStarted && !isRepeatable()) return unknownOutcome('the box that ran it is gone') // I2
+        if (mayHaveStarted() && !isRepeatable()) return unknownOutcome('the box that ran it is gone') // I2
         const replaced = await replaceBox(ports, session, client)
         if (isGiveUp(replaced)) return replaced
         if (!replaced.filesKept) return BOX_LOST
@@ -83,7 +78,7 @@ export async function runBash(
       return outcomeOf(session, exit, timeoutMs)
     }
   })
-  if (!isGiveUp(called) || !mayHaveStarted) return called
+  if (!isGiveUp(called) || !mayHaveStarted()) return called
   if (called.fault.category === 'runner_identity_mismatch') return unknownOutcome('another runner answers in its place') // I2
   return { ...called, fault: { ...called.fault, sideEffects: 'unknown' } }
 }
@@ -131,14 +126,13 @@ async function startExec(
   session: LiveSession,
   client: RunnerClient,
   request: ExecRequest,
-  onTried: (mayHaveStarted: boolean) => void,
+  { callId }: ToolCall,
 ): Promise<Exec> {
+  session.calls.starting(callId)
   try {
-    const exec = await client.startExec(session.boxId, request, { signal: session.signal })
-    onTried(true)
-    return exec
+    return await client.startExec(session.boxId, request, { signal: session.signal })
   } catch (thrown) {
-    onTried(!isFault(thrown) || thrown.report.sideEffects !== 'none')
+    if (isFault(thrown) && thrown.report.sideEffects === 'none') session.calls.refused(callId)
     throw thrown // I1: starting the same id again cannot run it twice
   }
 }

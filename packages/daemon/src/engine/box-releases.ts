@@ -119,21 +119,17 @@ export class BoxReleases {
     const { runner, limits, failpoint } = this.#ports
     // No runner is looked up or started for this: a box at a runner that is away uses nothing.
     if (runnerId === null || !runner.known.includes(runnerId) || !this.#isIdle(session)) return false
-    const interrupt = new AbortController()
-    session.releasing = interrupt
-    try {
+    return session.box.releasing(async (interrupt) => {
       failpoint('before:release')
       if (!boxReleased) await session.setData({ boxReleased: true }) // I2
-      session.box = null
+      session.box.detach()
       failpoint('after:release-stored')
-      const signal = AbortSignal.any([interrupt.signal, AbortSignal.timeout(limits.killMsMax)])
+      const signal = AbortSignal.any([interrupt, AbortSignal.timeout(limits.killMsMax)])
       const { client } = await runner.connect(runnerId, session.row.epoch, signal)
       const isReleased = await isGivenBack(client, session, { signal, now: this.#ports.now() })
       failpoint('after:release')
       return isReleased
-    } finally {
-      session.releasing = null
-    }
+    })
   }
 
   #isIdle(session: LiveSession): boolean {

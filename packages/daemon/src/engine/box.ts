@@ -36,7 +36,7 @@ export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placeme
 export async function checkSessionBox(ports: Ports, session: LiveSession): Promise<void> {
   const { address } = ports.runner
   const { tools, runnerId } = session.data
-  if (session.box !== null || tools.length === 0 || address === undefined) return
+  if (session.box.seen !== null || tools.length === 0 || address === undefined) return
   if (runnerId !== null && runnerId !== address.runnerId) return
   await checkBox(ports, boxOf(ports, session))
 }
@@ -68,15 +68,14 @@ export async function ensureBox(
   client: RunnerClient,
   runnerId: string,
 ): Promise<Box | GiveUp> {
-  if (session.box !== null) return session.box
+  if (session.box.seen !== null) return session.box.seen
   if (session.data.runnerId === null) await session.setData({ runnerId }) // I1
   const { boxMade, boxReleased = false } = session.data
   const box =
     boxMade && !boxReleased
       ? await existing(session, client)
       : await refusing(() => orNext(ports, session, runnerId, () => made(ports, session, client)))
-  if (!isGiveUp(box)) session.box = box
-  return box
+  return isGiveUp(box) ? box : session.box.attach(box)
 }
 
 /** The runner has lost the box. Creates a new one; `filesKept` is true if its workspace is a host folder. */
@@ -85,10 +84,10 @@ export async function replaceBox(
   session: LiveSession,
   client: RunnerClient,
 ): Promise<{ filesKept: boolean } | GiveUp> {
-  session.box = null
+  session.box.detach()
   const box = await refusing(() => created(ports, session, client))
   if (isGiveUp(box)) return box
-  session.box = box
+  session.box.attach(box)
   return { filesKept: box.workspace.kind === 'host' }
 }
 

@@ -30,7 +30,9 @@ export async function changedFiles(
     const before = checkpoints.find(({ label }) => turnOf(label) === turn.id)
     if (before === undefined) return UNKNOWN
     const { files } = await client.diffCheckpoint(session.boxId, before.id, 'now', { signal })
-    const named = turn.record.filesChanged.map((path) => (session.box === null ? path : inWorkspace(path, session.box)))
+    const named = turn.record.filesChanged.map((path) =>
+      session.box.seen === null ? path : inWorkspace(path, session.box.seen),
+    )
     const all = new Set([...files.map(({ path }) => path), ...named]) // a checkpoint leaves out what git ignores
     const filesChanged = [...all].toSorted().slice(0, FILES_MAX)
     return before.during.length === 0 ? { filesChanged } : { filesChanged, ...UNKNOWN } // it may hold what commands did

@@ -54,8 +54,7 @@ export async function performCompaction(
   }
   const written = { results, summary: { text, upToSeq: summary.upToSeq } }
   const used = usedOf(answer.usage, chosen.price)
-  session.unsaid = used
-  ports.onUsed(used.usage, used.cost)
+  session.attemptUsed(used)
   return append(ports, session, plan, written, { attempt, ...used })
 }
 

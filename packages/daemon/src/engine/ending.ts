@@ -24,9 +24,7 @@ export async function endTurn(ports: Ports, session: LiveSession, fault: Fault):
   await session.transact(({ turn }) => {
     if (turn === null || turn.id !== turnId) return null // I1
     const results = openCalls(turn).map((call) =>
-      session.unstartedCalls.has(call.callId)
-        ? resultOf(turn, call, notRun(fault))
-        : resultOf(turn, call, ENDED_TOO_EARLY),
+      resultOf(turn, call, session.calls.mayHaveStarted(call.callId) ? ENDED_TOO_EARLY : notRun(fault)),
     )
     return { drafts: [...results, { ...terminal(turn.id, fault.report), ...usedBy(turn, session.unsaid), ...files }] }
   })

@@ -217,7 +217,7 @@ export class Engine {
     const { turn } = session.fold
     if (turn === null) return
     const report = fault.with({ turnId: turn.id }).report
-    session.memoryPark = { fault: report, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
+    session.parkInMemory(report)
     try {
       for (let probe = 0; !this.#ports.isClosing(); probe += 1) {
         const { action, because } = decideFor(this.#ports, session, turn, report, { at: 'engine' })
@@ -238,7 +238,7 @@ export class Engine {
         await session.sleepUnlessWoken(ms) // a person who resumes the turn ends the wait, too
       }
     } finally {
-      session.memoryPark = null
+      session.endMemoryPark()
     }
   }
 

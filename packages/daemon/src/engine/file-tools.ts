@@ -141,7 +141,7 @@ class FileWriting {
     this.#session = session
     this.#call = call
     this.#noted = call.file
-    this.#open = session.unstartedCalls.has(call.callId) ? null : { note: call.file }
+    this.#open = session.calls.mayHaveStarted(call.callId) ? { note: call.file } : null
   }
 
   /** Whether an earlier write of this call was made: then it is not made again. `no` also without one. */
@@ -165,7 +165,7 @@ class FileWriting {
       this.#noted = note
     }
     this.#ports.failpoint(`before:${tool}`)
-    session.unstartedCalls.delete(callId)
+    session.calls.starting(callId)
     const earlier = this.#open
     this.#open = { note }
     try {

@@ -8,9 +8,8 @@
  * I5  A session that is lost is read like any other that this process does not own: its feed follows the store.
  */
 import assert from 'node:assert/strict'
-import { Fault, isFault, type Policy, sleep } from '@breakfall/faults'
+import { Fault, type FaultReport, isFault, type Policy, sleep } from '@breakfall/faults'
 import {
-  type Box,
   type EventDraft,
   type EventType,
   isTerminal,
@@ -34,11 +33,14 @@ import type {
 import type { Used } from '../turn/cost.ts'
 import { reduce } from '../turn/reduce.ts'
 import { faultNotesOf } from '../turn/seen-faults.ts'
-import type { Parked, SessionFold, TurnFold } from '../turn/state.ts'
+import type { OfferedTools, Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
+import { CallLedger } from './call-ledger.ts'
 import { type Feed, REWOUND } from './feed.ts'
+import { Memo } from './memo.ts'
 import { releaseOf } from './ownership.ts'
 import type { Ports } from './ports.ts'
+import { SessionBox } from './session-box.ts'
 import { unhurried } from './unhurried.ts'
 import { Wakes } from './wakes.ts'
 
@@ -62,26 +64,17 @@ export class LiveSession {
   readonly secrets: SessionSecrets
   /** Prompts are admitted one at a time. */
   readonly admission = new Mutex()
-  /** Calls that certainly have not started: those this process journalled and has not reached yet, and `unstartedCallsOf`. */
-  readonly unstartedCalls: Set<string>
-  /** Size of the journal: roughly what the session costs in memory. */
-  journalChars: number
-  /** The box as this process last saw it. */
-  box: Box | null = null
-  /** The turn whose checkpoint this process has asked for. */
-  checkpointedTurn: string | null = null
-  /** Set while the box is being released. A prompt aborts it. */
-  releasing: AbortController | null = null
-  /** An earlier owner left a call open: its requests may still be on their way to the runner. */
-  mustFence: boolean
-  /** Requests that are using the session now. While there are any, it is not given up. */
-  uses = 0
-  /** The settings that do not wake the turn, if they are not those it was parked under: it ignores what changed before this process. */
-  settingsIgnored: string | undefined
-  /** Set while a full disk keeps the `parked` event itself from being written. */
-  memoryPark: Parked | null = null
-  /** What the last attempt used, until an event says it: of an attempt that parks or ends its turn, that event does. */
-  unsaid: Used | null = null
+  readonly calls: CallLedger
+  readonly box: SessionBox
+  /** The tools that its model is offered: the same in every step of a turn, unless a server changes them. */
+  readonly offered = new Memo<OfferedTools>()
+  /** Size of what every request of a turn begins with. */
+  readonly fixedBytes = new Memo<number>()
+  #journalChars: number
+  #uses = 0
+  #settingsIgnored: string | undefined
+  #memoryPark: Parked | null = null
+  #unsaid: Used | null = null
   /** The wait of the turn, and the time that this process has seen pass in it. */
   #wait: { readonly since: string; readonly now: () => number } | undefined
   readonly #ports: Ports
@@ -99,12 +92,14 @@ export class LiveSession {
     this.#store = ports.store
     this.#row = row
     this.#fold = fold
-    this.journalChars = journalChars
+    this.#journalChars = journalChars
     this.policy = ports.policyOf(row.data.policy)
     this.secrets = ports.secrets.session(row.id)
     this.secrets.set('box', secretVariables(row.data.box.env)) // a command may print what the user passed into the box
-    this.unstartedCalls = unstartedCallsOf(fold)
-    this.mustFence = row.data.runnerId !== null && (fold.turn?.calls.some((call) => call.result === null) ?? false)
+    this.calls = new CallLedger(fold, row.data)
+    this.box = new SessionBox(
+      row.data.runnerId !== null && (fold.turn?.calls.some(({ result }) => result === null) ?? false),
+    )
     this.feed = ports.feeds.own(row)
   }
 
@@ -150,17 +145,22 @@ export class LiveSession {
     return this.#row.data.box.id ?? this.#row.id
   }
 
+  /** Size of the journal: roughly what the session costs in memory. */
+  get journalChars(): number {
+    return this.#journalChars
+  }
+
   view(): Session {
-    const state = sessionState(this.#fold, this.memoryPark)
+    const state = sessionState(this.#fold, this.#memoryPark)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
     const { providers } = this.#ports
-    const turn = turnSummary(this.#fold, this.id, this.memoryPark) ?? this.#row.turn
+    const turn = turnSummary(this.#fold, this.id, this.#memoryPark) ?? this.#row.turn
     const row = { ...this.#row, state, turnId, turn }
     return sessionView(row, providers.modelOf(this.data), providers.viewOf(this.data.provider))
   }
 
   turn(turnId: string): Turn | undefined {
-    return turnView(this.#fold, this.id, turnId, this.memoryPark)
+    return turnView(this.#fold, this.id, turnId, this.#memoryPark)
   }
 
   cancelOf(turnId: string | undefined): CancelRequest | null {
@@ -170,6 +170,57 @@ export class LiveSession {
   /** For a cancel that an earlier process accepted, or that a full disk keeps from being stored. */
   rememberCancel(turnId: string, request: CancelRequest): void {
     this.#cancels.set(turnId, request)
+  }
+
+  /** What the last attempt used, until an event says it: of an attempt that parks or ends its turn, that event does. */
+  get unsaid(): Used | null {
+    return this.#unsaid
+  }
+
+  /** An attempt at an answer is over. */
+  attemptUsed(used: Used | undefined): void {
+    this.#unsaid = used ?? null
+    if (used !== undefined) this.#ports.onUsed(used.usage, used.cost)
+  }
+
+  // ---- who uses it ----
+
+  /** A request uses it, or the code that loads it. Meanwhile it is not given up. */
+  beginUse(): void {
+    this.#uses += 1
+  }
+
+  endUse(): void {
+    this.#uses -= 1
+  }
+
+  get isInUse(): boolean {
+    return this.#uses > 0
+  }
+
+  // ---- what a parked turn knows beyond its journal ----
+
+  /** Set while a full disk keeps the `parked` event itself from being written. */
+  get memoryPark(): Parked | null {
+    return this.#memoryPark
+  }
+
+  parkInMemory(fault: FaultReport): void {
+    this.#memoryPark = { fault, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
+  }
+
+  endMemoryPark(): void {
+    this.#memoryPark = null
+  }
+
+  /** The settings that do not wake the turn, if they are not those it was parked under. */
+  get settingsIgnored(): string | undefined {
+    return this.#settingsIgnored
+  }
+
+  /** Until this process parks the turn itself, it ignores what changed before. */
+  ignoreSettings(settings: string | undefined): void {
+    this.#settingsIgnored = settings
   }
 
   // ---- stopping and waking the engine's work ----
@@ -196,13 +247,13 @@ export class LiveSession {
     return this.#fold
   }
 
-  /** Something changed that a waiting turn may care about. */
   /** The time in a wait that began then, as this process has seen it pass. */
   waitSince(since: string): () => number {
     if (this.#wait?.since !== since) this.#wait = { since, now: unhurried(this.#ports.now) }
     return this.#wait.now
   }
 
+  /** Something changed that a waiting turn may care about. */
   wake(): void {
     this.#wakes.wake()
   }
@@ -253,7 +304,7 @@ export class LiveSession {
     const atOnce = { wakeAt: new Date(this.#ports.now()).toISOString(), waitFor: null }
     await this.transact((fold) => {
       const release = this.#releaseOf(fold) ?? (isUrgent ? atOnce : null)
-      return release === null || (this.uses > 0 && !isUrgent) ? null : { drafts: [], release }
+      return release === null || (this.isInUse && !isUrgent) ? null : { drafts: [], release }
     })
   }
 
@@ -281,7 +332,7 @@ export class LiveSession {
       const fold = events.reduce(reduce, this.#fold)
       const append = this.#appendOf(writing, drafted, fold)
       await this.#write(append)
-      this.#commit(append, writing, fold)
+      this.#commit(append, writing, fold, events)
       if (append.release !== undefined) this.lose()
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
       for (const event of events) this.#ports.onEvent(event, fold.turn?.traceparent)
@@ -374,7 +425,7 @@ export class LiveSession {
   /** I4 */
   #releaseAfter(fold: SessionFold, events: readonly SessionEvent[]): Release | undefined {
     const isEnd = events.some((event) => event.type === 'parked' || isTerminal(event))
-    return this.#store.isShared && isEnd && this.uses === 0 ? (this.#releaseOf(fold) ?? undefined) : undefined
+    return this.#store.isShared && isEnd && !this.isInUse ? (this.#releaseOf(fold) ?? undefined) : undefined
   }
 
   #releaseOf(fold: SessionFold): Release | null {
@@ -386,17 +437,22 @@ export class LiveSession {
     return events.at(-1)?.at ?? new Date(this.#ports.now()).toISOString()
   }
 
-  #commit(append: Append, writing: Writing, fold: SessionFold): void {
+  #commit(append: Append, writing: Writing, fold: SessionFold, events: readonly SessionEvent[]): void {
     const lastSeq = append.events.at(-1)?.seq ?? this.#row.lastSeq
     const { at: movedAt = this.#row.updatedAt, ...moved } = append.set ?? {}
     const changed = { updatedAt: movedAt, ...moved, ...append.summary }
     const { suspect = this.#row.suspect } = append
     this.#row = { ...this.#row, ...changed, lastSeq, suspect, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
-    if (append.events.some(({ type }) => SAYS_USAGE.has(type))) this.unsaid = null
+    this.calls.committed(events, fold)
+    for (const { type } of events) {
+      if (SAYS_USAGE.has(type)) this.#unsaid = null
+      if (type === 'parked') this.#settingsIgnored = undefined // this process knows what changes from now on
+      if (type === 'box-moved') this.box.moved()
+    }
     this.#ports.folders.update(this)
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
-    for (const { body } of append.events) this.journalChars += body.length
+    for (const { body } of append.events) this.#journalChars += body.length
     this.feed.publish(append.events)
     if (append.summary !== undefined || append.set !== undefined || append.data !== undefined)
       this.#ports.onChange(this.id)
@@ -404,20 +460,6 @@ export class LiveSession {
 }
 
 // ---- details ----
-
-/**
- * Calls run in order: of those without a result, only the first can have started in an earlier process. A call that waits for an
- * approval has not, nor has a call of a server's tool that never left, nor one that never came to write its file.
- */
-export function unstartedCallsOf({ turn }: SessionFold): Set<string> {
-  const [first, ...later] = turn?.calls.filter((call) => call.result === null) ?? []
-  if (first === undefined) return new Set()
-  const hasNotLeft =
-    first.approval?.decision === null ||
-    (first.tool.startsWith('mcp__') && first.sent.times === 0) ||
-    (first.notesFile && first.file === undefined)
-  return new Set((hasNotLeft ? [first, ...later] : later).map((call) => call.callId))
-}
 
 const SAYS_USAGE: ReadonlySet<string> = new Set<EventType>([
   'tool-call',

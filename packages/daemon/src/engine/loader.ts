@@ -107,7 +107,7 @@ export class SessionLoader {
         if (!this.#store.isShared || !isGivenUp) throw thrown
         if (tries === TRIES_MAX) throw new Fault('journal_unreachable', { boundary: 'journal', cause: thrown }) // it may work later
       } finally {
-        session.uses -= 1
+        session.endUse()
         await this.rest(session)
       }
     }
@@ -116,7 +116,7 @@ export class SessionLoader {
   /** Counts as one more use, without a moment in which the session is in memory and could be evicted (I7). */
   async #held(id: string): Promise<LiveSession | 'owned' | undefined> {
     const session = this.peek(id) ?? (await this.own(id)) // a session that was just loaded is in use until this continues
-    if (session instanceof LiveSession) session.uses += 1
+    if (session instanceof LiveSession) session.beginUse()
     return session
   }
 
@@ -124,7 +124,7 @@ export class SessionLoader {
   async rest(session: LiveSession): Promise<void> {
     if (!this.#store.isShared) return
     try {
-      if (session.uses === 0 && !this.#engine.isDriving(session)) await session.giveUp()
+      if (!session.isInUse && !this.#engine.isDriving(session)) await session.giveUp()
     } catch (thrown) {
       if (!session.isLost) throw thrown // else another daemon has it: nothing is left to give up
     }
@@ -150,7 +150,7 @@ export class SessionLoader {
     try {
       await first(session)
     } finally {
-      session.uses -= 1
+      session.endUse()
       this.#ports.folders.update(session)
       if (!session.isLost) this.#engine.driveInherited(session) // also if a command could not be read: the next look finds it
     }
@@ -200,7 +200,7 @@ export class SessionLoader {
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
     const inherited = [...this.#live.values()].toSorted(byTakeovers)
     const waiting = this.#scope === 'interrupted' ? inherited.filter(waitsForPerson) : []
-    for (const session of waiting) session.settingsIgnored = this.#settingsNow(session) // I6
+    for (const session of waiting) session.ignoreSettings(this.#settingsNow(session)) // I6
     if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
     for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
     for (const session of inherited) this.#engine.driveInherited(session) // I5
@@ -235,7 +235,7 @@ export class SessionLoader {
     if (row === undefined || row === 'owned') return row
     const session = await this.#fold(row)
     this.#live.set(id, session)
-    session.uses += 1
+    session.beginUse()
     this.#evict()
     try {
       if (this.owns(id)) await this.#continueOnce(session) // I3, I4
@@ -248,12 +248,12 @@ export class SessionLoader {
   async #inherited(row: SessionRow): Promise<LiveSession> {
     const session = await this.#fold(row)
     this.#live.set(row.id, session)
-    session.uses += 1 // before anyone who waited for it can give it up
+    session.beginUse() // before anyone who waited for it can give it up
     return session
   }
 
   #loaded(session: LiveSession): void {
-    session.uses -= 1
+    session.endUse()
     this.rest(session).catch((err: unknown) =>
       this.#ports.log.warn({ err, sessionId: session.id }, 'cannot give up a session'),
     )
@@ -351,8 +351,8 @@ export class SessionLoader {
   }
 
   #isUsed(session: LiveSession): boolean {
-    const { fold, uses } = session
-    return uses > 0 || fold.turn !== null || fold.queue.length > 0 || this.#engine.isDriving(session)
+    const { fold, isInUse } = session
+    return isInUse || fold.turn !== null || fold.queue.length > 0 || this.#engine.isDriving(session)
   }
 }
 

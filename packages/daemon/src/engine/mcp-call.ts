@@ -45,7 +45,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
         onSent: async () => {
           sends += 1
           await sent() // I1
-          session.unstartedCalls.delete(call.callId)
+          session.calls.starting(call.callId)
           ports.failpoint('after:sent')
         },
         onUnsent: async () => {

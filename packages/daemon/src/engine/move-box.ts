@@ -23,9 +23,9 @@ export async function moveBox(ports: Ports, session: LiveSession, call: ToolCall
   const { runnerId, boxMade, box } = session.data
   if (runnerId === null) return undefined
   const { from, to } = await ports.runner.replacement(runnerId, wantedOf(session.data))
-  const hadBox = boxMade || session.box !== null
+  const hadBox = boxMade || session.box.seen !== null
   const filesKept = !hadBox || isSharedFolder(box.workspace, from, to)
-  const outcome = outcomeOf(call, { isStarted: hadBox && !session.unstartedCalls.has(call.callId), filesKept })
+  const outcome = outcomeOf(call, { isStarted: hadBox && session.calls.mayHaveStarted(call.callId), filesKept })
   await ports.store.runners?.leave(boxesOf(session.row)) // I2
   await session.transact(({ turn }) => {
     if (turn === null) return null
@@ -34,10 +34,6 @@ export async function moveBox(ports: Ports, session: LiveSession, call: ToolCall
     if (outcome !== undefined) drafts.push({ type: 'tool-result', turnId: turn.id, callId: call.callId, ...outcome })
     return { drafts, data: { ...session.data, runnerId: to.runnerId, boxMade: false, boxReleased: false } } // I1
   })
-  session.box = null
-  session.mustFence = false
-  if (outcome === undefined) session.unstartedCalls.add(call.callId)
-  else session.unstartedCalls.delete(call.callId)
   return outcome
 }
 

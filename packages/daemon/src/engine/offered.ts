@@ -2,32 +2,24 @@
 import type { ToolSpec } from '@breakfall/model'
 import type { McpTool } from '@breakfall/mcp'
 import type { SessionData } from '../store/store.ts'
+import type { OfferedTools } from '../turn/state.ts'
 import { customSpec } from '../outside/custom-tool.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
 import { toolSpecs } from './tools.ts'
 
-export type Offered = {
-  readonly specs: readonly ToolSpec[]
-  /** Marks the definition of each tool of an MCP server. */
-  readonly definitions: ReadonlyMap<string, string>
-}
-
-export function offeredTools({ outside }: Pick<Ports, 'outside'>, session: LiveSession): Offered {
+export function offeredTools({ outside }: Pick<Ports, 'outside'>, session: LiveSession): OfferedTools {
   const { data } = session
-  const known = KNOWN.get(session)
-  if (known?.version === outside.version && known.tools === data.tools && known.outside === data.outside)
-    return known.offered
-  const mcp = outside.tools.filter((tool) => mayUse(data, tool.name, tool.server))
-  const custom = [...outside.custom].filter(([name]) => mayUse(data, name))
-  const specs = [
-    ...toolSpecs(data.tools),
-    ...custom.map(([name, config]) => customSpec(name, config)),
-    ...mcp.map(specOf),
-  ]
-  const offered = { specs, definitions: new Map(mcp.map(({ name, hash }) => [name, hash])) }
-  KNOWN.set(session, { version: outside.version, tools: data.tools, outside: data.outside, offered })
-  return offered
+  return session.offered.get([outside.version, data.tools, data.outside], () => {
+    const mcp = outside.tools.filter((tool) => mayUse(data, tool.name, tool.server))
+    const custom = [...outside.custom].filter(([name]) => mayUse(data, name))
+    const specs = [
+      ...toolSpecs(data.tools),
+      ...custom.map(([name, config]) => customSpec(name, config)),
+      ...mcp.map(specOf),
+    ]
+    return { specs, definitions: new Map(mcp.map(({ name, hash }) => [name, hash])) }
+  })
 }
 
 /** Whether the session may use this tool from outside. */
@@ -37,12 +29,6 @@ export function mayUse({ outside }: Pick<SessionData, 'outside'>, tool: string, 
 }
 
 // ---- details ----
-
-/** The same tools in every step of a turn, unless a server changes them. */
-const KNOWN = new WeakMap<
-  LiveSession,
-  Pick<SessionData, 'tools' | 'outside'> & { readonly version: number; readonly offered: Offered }
->()
 
 const specOf = ({ name, description, inputSchema }: McpTool): ToolSpec => ({
   type: 'function',

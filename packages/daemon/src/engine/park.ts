@@ -45,7 +45,6 @@ export async function parkTurn(
     ...before,
     { type: 'parked', turnId: turn.id, fault: report, resumeAt, because, ...session.unsaid },
   ]
-  session.settingsIgnored = undefined // this process parks it: it knows what changes
   const data =
     waitsFor(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
   await session.transact(() => ({ drafts, data }))

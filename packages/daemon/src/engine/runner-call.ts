@@ -111,9 +111,7 @@ async function isFreed(ports: Ports, session: LiveSession, runnerId: string, wit
 
 /** A new owner fences the box before it decides anything about a call that an earlier owner left open. */
 export async function fenceBox(session: LiveSession, client: RunnerClient): Promise<void> {
-  if (!session.mustFence) return
-  await client.ownBox(session.boxId, { signal: session.signal })
-  session.mustFence = false
+  await session.box.fence(() => client.ownBox(session.boxId, { signal: session.signal }))
 }
 
 /** Asks the runner of a session outside of a turn, once more if it has moved. `work` may be repeated. */

@@ -179,7 +179,7 @@ export class SessionCommands {
 
   async #prompt(session: LiveSession, request: CommandOf<'prompt'>, { key, asked }: Given): Promise<TurnReceipt> {
     const { id } = session
-    session.releasing?.abort() // the box is needed again
+    session.box.keep() // the box is needed again
     return session.admission.run(async () => {
       const requestHash = promptHash(request)
       const known = key === undefined ? undefined : await this.#store.getKey(id, key)

@@ -22,7 +22,12 @@ type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
 export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
   const { runnerId } = session.data
   if (isMcpTool(call.tool)) return stopMcp(call, fault)
-  if (call.tool === 'read' || call.tool === 'process' || session.unstartedCalls.has(call.callId) || runnerId === null)
+  if (
+    call.tool === 'read' ||
+    call.tool === 'process' ||
+    !session.calls.mayHaveStarted(call.callId) ||
+    runnerId === null
+  )
     return neverRan(fault)
   if (!IN_DAEMON.has(call.tool)) return stopCommand(ports, session, call, runnerId, fault)
   return isCancel(fault)
@@ -87,8 +92,7 @@ async function kill(
 ): Promise<Exec | null | undefined> {
   try {
     return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
-      if (session.mustFence) await client.ownBox(session.boxId, { signal })
-      session.mustFence = false
+      await session.box.fence(() => client.ownBox(session.boxId, { signal }))
       return killBash(client, session.boxId, call, signal)
     })
   } catch (thrown) {

@@ -38,7 +38,6 @@ async function orMoved(ports: Ports, session: LiveSession, call: ToolCall): Prom
     const text = [outcome.text, ...ended.lines].join('\n')
     await session.append({ type: 'tool-result', turnId, callId: call.callId, ...outcome, text })
     await ended.told()
-    session.unstartedCalls.delete(call.callId)
     return outcome
   } catch (thrown) {
     if (!isRunnerLost(thrown) || session.signal.aborted) throw thrown

@@ -21,8 +21,7 @@ export async function checkpointTurn(
   box: Box,
 ): Promise<void> {
   const { id: turnId } = session.currentTurn
-  if (box.checkpoints !== 'auto' || session.checkpointedTurn === turnId) return
-  session.checkpointedTurn = turnId
+  if (box.checkpoints !== 'auto' || !session.box.takesCheckpoint(turnId)) return
   const taking = client
     .takeCheckpoint(session.boxId, { label: labelOf(turnId) }) // it outlives a cancel
     .catch((thrown: unknown) => log.debug({ err: thrown, sessionId: session.id }, 'no checkpoint of this turn')) // I2

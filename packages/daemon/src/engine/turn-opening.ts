@@ -32,7 +32,7 @@ export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
   const { workspace } = box
   const isElsewhere = workspace !== undefined && !ports.isRunnerHere()
   const { files, texts } = workspace === undefined || isElsewhere ? NO_FILES : readProjectFiles(workspace)
-  const described = session.box?.about ?? about ?? plannedBox(box)
+  const described = session.box.seen?.about ?? about ?? plannedBox(box)
   return {
     system: systemPrompt({
       agent: { ...ports.agent(), ...agent },

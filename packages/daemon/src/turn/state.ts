@@ -1,5 +1,6 @@
 /** The state that a session's journal folds into. Immutable; only `reduce` makes a new one. */
 import type { FaultReport, Policy } from '@breakfall/faults'
+import type { ToolSpec } from '@breakfall/model'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { TurnRecord, TurnStatus } from '@breakfall/wire/turn'
@@ -63,6 +64,13 @@ export type RequestFacts = {
   readonly contextTokens: number | null
   /** Size of the system prompt and the tools. */
   readonly fixedBytes: number
+}
+
+/** The tools that a session's model is offered. */
+export type OfferedTools = {
+  readonly specs: readonly ToolSpec[]
+  /** Marks the definition of each tool of an MCP server. */
+  readonly definitions: ReadonlyMap<string, string>
 }
 
 /** How the conversation becomes shorter. */
