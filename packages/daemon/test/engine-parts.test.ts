@@ -8,13 +8,9 @@ import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Pacing } from '../src/engine/pacing.ts'
 import { Feed } from '../src/engine/feed.ts'
-import { CallLedger } from '../src/engine/call-ledger.ts'
 import { forModel, OUTPUT_LIMITS, OutputTail } from '../src/engine/output.ts'
 import { parseCall, toolSpecs } from '../src/engine/tools.ts'
 import { probeIntervalMs, waitText, resumeTime } from '../src/turn/wait.ts'
-import { reduce } from '../src/turn/reduce.ts'
-import { EMPTY_FOLD } from '../src/turn/state.ts'
-import { eventsOf, type TestDraft } from './support/events.ts'
 
 const delta = (part: string, text: string): TextDraft => ({
   type: 'text-delta',
@@ -178,28 +174,6 @@ test('a full disk at the runner is named, and missing output is reported as miss
   assert.equal(told({ cause: 'output_limit' }, ['output_not_kept', 'no room']), '[ended: no room]')
   assert.equal(told({ cause: 'spawn_failed', reason: 'no_space' }), '[could not be started: no_space]')
   assert.equal(told({ cause: 'spawn_failed' }, ['no_space', 'no room']), '[could not be started: no room]')
-})
-
-test('of the calls that an earlier process left open, only the first can have started', () => {
-  const call = (callId: string): TestDraft => ({
-    type: 'tool-call',
-    step: 1,
-    callId,
-    tool: 'bash',
-    arguments: {},
-    execId: callId,
-  })
-  const fold = eventsOf([
-    { type: 'turn-start', prompt: 'go' },
-    { type: 'step-start', step: 1 },
-    ...['c1', 'c2', 'c3', 'c4'].map(call),
-    { type: 'tool-result', callId: 'c1', outcome: 'ok', text: '' },
-  ]).reduce(reduce, EMPTY_FOLD)
-  const ledger = new CallLedger(fold, { runnerId: 'r1' })
-  assert.deepEqual(
-    ['c2', 'c3', 'c4'].map((id) => ledger.mayHaveStarted(id)),
-    [true, false, false],
-  )
 })
 
 test('a small output is journalled completely, also if a crash interrupted it', () => {

@@ -5,8 +5,10 @@
  * I2  What a command printed before its end is journalled before its result.
  */
 import { type Fault, isFault } from '@breakfall/faults'
+import type { RunnerClient } from '@breakfall/runner/client'
 import type { Exec } from '@breakfall/wire'
 import type { ToolCall } from '../turn/state.ts'
+import { isBoxGone } from './box.ts'
 import { followExec, killBash, missingOutput } from './bash.ts'
 import { hasDiskSpace } from './disk-space.ts'
 import type { LiveSession } from './live-session.ts'
@@ -78,26 +80,41 @@ async function stopCommand(
     return { outcome: 'cancelled', text, isUnsure: true } // I1
   }
   if (exec === null) return neverRan(fault)
+  if (exec === 'box gone') {
+    const text = withOutput(session, call, '[cancelled: its box is gone, and with it what is known of the command]')
+    return { outcome: 'cancelled', text, isUnsure: true }
+  }
   const isComplete = await journalRest(ports, session, call, exec, runnerId, signal) // I2
   return endedCommand(session, call, exec, isComplete)
 }
 
-/** Null if it never ran. Undefined if the runner could not be reached in time. */
+/** Null if it never ran. Undefined if the runner could not be reached in time. A box that is gone has no record of what ran in it. */
 async function kill(
   ports: Ports,
   session: LiveSession,
   call: ToolCall,
   runnerId: string,
   signal: AbortSignal,
-): Promise<Exec | null | undefined> {
+): Promise<Exec | 'box gone' | null | undefined> {
   try {
     return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
       await session.box.fence(() => client.ownBox(session.boxId, { signal }))
-      return killBash(client, session.boxId, call, signal)
+      const exec = await killBash(client, session.boxId, call, signal)
+      return exec === null && session.data.boxMade && !(await hasBox(client, session.boxId, signal)) ? 'box gone' : exec
     })
   } catch (thrown) {
     ports.log.warn({ err: thrown, sessionId: session.id, execId: call.execId }, 'cannot reach a cancelled command')
     return undefined
+  }
+}
+
+async function hasBox(client: RunnerClient, boxId: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    await client.getBox(boxId, { signal })
+    return true
+  } catch (thrown) {
+    if (isBoxGone(thrown)) return false
+    throw thrown
   }
 }
 

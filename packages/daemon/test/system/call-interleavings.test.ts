@@ -1,0 +1,43 @@
+/** Whatever happens around it, a call runs at most once, and the journal does not say that one that ran did not. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { diceOf } from '../../../../test/kit/dice.ts'
+import { CallWorld, everyOrder, type Order } from '../support/call-world.ts'
+
+const SEEDED = 500
+
+for (const workspace of ['host', 'private'] as const) {
+  test(`no order of starts, losses, takeovers and cancels runs a call twice (${workspace} workspace)`, async () => {
+    let tried = 0
+    for (const order of everyOrder(2)) {
+      tried += 1
+      await check(new CallWorld(order, workspace))
+    }
+    assert.ok(tried > 1_000, `only ${tried} orders`)
+  })
+
+  test(`nor do longer orders, by seed (${workspace} workspace)`, async () => {
+    for (let seed = 1; seed <= SEEDED; seed += 1)
+      await check(new CallWorld(seededOrder(seed), workspace), `seed ${seed}: `)
+  })
+}
+
+async function check(world: CallWorld, name = ''): Promise<void> {
+  await world.play()
+  const say = (what: string): string => `${name}${what}, after ${world.story.join('; ')}`
+  for (const [command, times] of world.effects) assert.equal(times, 1, say(`${command} ran ${times} times`))
+  for (const event of world.events) {
+    if (event.type !== 'tool-result') continue
+    const times = world.effects.get(event.callId) ?? 0
+    if (event.outcome === 'ok') assert.equal(times, 1, say(`${event.callId} counts as done and did not run`))
+    if (NOT_RUN.test(event.text)) assert.equal(times, 0, say(`${event.callId} counts as not run and ran`))
+  }
+}
+
+const NOT_RUN = /^This was not run|^Cancelled before it ran/
+
+/** One in eight moments is disturbed. */
+function seededOrder(seed: number): Order {
+  const dice = diceOf(seed)
+  return { pick: (count) => (dice() < 1 / 8 ? Math.floor(dice() * count) : 0) }
+}
