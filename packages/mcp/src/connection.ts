@@ -37,7 +37,22 @@ export type ConnectionOptions = {
   readonly address?: string | undefined
   /** The server offers other tools than before, or cannot list them now. */
   readonly onTools: (list: ToolList | undefined) => void
+  readonly onQuestion: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
 }
+
+/** What a server wants to know before it can answer a call (elicitation). */
+export type McpQuestion = {
+  readonly server: string
+  readonly message: string
+  /** The fields of the answer. */
+  readonly schema: Readonly<Record<string, unknown>>
+  readonly signal: AbortSignal
+}
+
+export type McpAnswer =
+  /** Fields that are left out get their defaults. */
+  | { readonly action: 'accept'; readonly content: Record<string, string | number | boolean | string[]> }
+  | { readonly action: 'decline' | 'cancel' }
 
 export type CallRequest = {
   readonly tool: McpTool
@@ -57,6 +72,7 @@ const CLIENT_INFO = { name: 'breakfall', version: manifest.version }
 /** A request without an effect. */
 const CHECKED = { isSent: true, isCut: false, task: undefined, asked: undefined }
 const CAPABILITIES = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+const ELICITATION = { elicitation: { form: { applyDefaults: true } } }
 const TASK_TTL_MS = 3_600_000
 const LISTEN_MS = 10_000
 const RELIST_MS = 200 // a server that registers ten tools announces ten changes
@@ -80,12 +96,18 @@ export class Connection {
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { tap, prior, startMs, handshakeMs = startMs, signal } = options
     const limits = { timeout: handshakeMs, ...(signal === undefined ? {} : { signal }) }
+    const { name, onQuestion } = options
     const client = new Client(CLIENT_INFO, {
-      capabilities: CAPABILITIES,
+      capabilities: onQuestion === undefined ? CAPABILITIES : { ...CAPABILITIES, ...ELICITATION },
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(MCP_LIMITS.probeMs, startMs) } },
       listMaxPages: MCP_LIMITS.pagesMax,
     })
     client.onerror = () => undefined // a message that nobody can read; the request that it belongs to times out
+    if (onQuestion !== undefined)
+      client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq: { signal } }) => {
+        const schema = 'requestedSchema' in params ? { ...params.requestedSchema } : {}
+        return onQuestion({ server: name, message: params.message, schema, signal })
+      })
     await client.connect(tap, { ...limits, ...(prior === undefined ? {} : { prior }) })
     const connection = new Connection(options, client)
     try {

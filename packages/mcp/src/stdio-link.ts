@@ -13,7 +13,7 @@ import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
-import { Connection } from './connection.ts'
+import { Connection, type ConnectionOptions } from './connection.ts'
 import { environmentFor } from './environment.ts'
 import type { Eras } from './eras.ts'
 import { FAILED_STARTS_MAX, type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
@@ -29,6 +29,7 @@ export type LinkOptions = {
   readonly limits: McpLimits
   /** Folder in which running children and logins are recorded. */
   readonly stateDir: string | undefined
+  readonly onQuestion: ConnectionOptions['onQuestion']
   readonly onSecrets: (secrets: readonly string[]) => void
   readonly onTools: (list: ToolList | undefined) => void
   readonly onState: () => void
@@ -211,7 +212,7 @@ export class StdioLink implements Link {
   }
 
   async #handshake(pipe: Pipe): Promise<boolean> {
-    const { name, config, eras, onTools } = this.#options
+    const { name, config, eras, onQuestion, onTools } = this.#options
     const known = eras.prior(config)
     try {
       const connection = await Connection.open({
@@ -222,6 +223,7 @@ export class StdioLink implements Link {
         startMs: this.#startMs,
         handshakeMs: NO_LIMIT_MS, // I4
         relistMs: this.#options.limits.relistMs,
+        onQuestion,
         onTools,
       })
       if (pipe.isOver) {

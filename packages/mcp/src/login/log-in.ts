@@ -8,12 +8,15 @@ import { Fault } from '@breakfall/faults'
 import { createHttpServer, sameToken } from '@breakfall/wire/node'
 import {
   auth,
+  computeScopeUnion,
   extractWWWAuthenticateParams,
+  type OAuthClientInformationContext,
   type OAuthClientInformationMixed,
   type OAuthClientMetadata,
   type OAuthClientProvider,
   type OAuthDiscoveryState,
   type OAuthTokens,
+  type StoredOAuthClientInformation,
 } from '@modelcontextprotocol/client'
 import { isoNow } from '../clock.ts'
 import { expiryOf } from './bearer.ts'
@@ -22,8 +25,11 @@ import type { StoredLogin } from './stored-login.ts'
 export type LogInOptions = {
   readonly name: string
   readonly url: string
-  /** For servers that do not register clients automatically. */
+  /** For servers that do not register clients automatically. An https address is the document that describes the client. */
   readonly clientId?: string | undefined
+  readonly clientSecret?: string | undefined
+  /** The login so far: rights that a call missed are asked for, with those that it has. */
+  readonly before?: StoredLogin | undefined
   readonly signal: AbortSignal
   /** The page to open. */
   readonly onPage: (page: URL) => void
@@ -44,8 +50,15 @@ export async function logIn(options: LogInOptions): Promise<StoredLogin> {
   const { port } = await server.listen(0, '127.0.0.1')
   try {
     const session = new LoginSession(`http://127.0.0.1:${port}${CALLBACK}`, state, options)
-    const challenge = await challengeOf(url, signal)
-    const given = { serverUrl: url, ...challenge, fetchFn: bounded(signal) }
+    const { scope, ...challenge } = await challengeOf(url, signal)
+    const { missingScope, tokens } = options.before ?? {}
+    const wanted = missingScope === undefined ? scope : computeScopeUnion(scope, tokens?.scope, missingScope)
+    const given = {
+      serverUrl: url,
+      ...challenge,
+      fetchFn: bounded(signal),
+      ...(wanted === undefined ? {} : { scope: wanted }),
+    }
     if ((await auth(session, given)) === 'REDIRECT') {
       const code = codeIn(name, await first(answered.promise, take, options))
       await auth(session, { ...given, authorizationCode: code.code, ...(code.iss === null ? {} : { iss: code.iss }) })
@@ -75,12 +88,15 @@ class LoginSession implements OAuthClientProvider {
   #verifier = ''
   #discovery: OAuthDiscoveryState | undefined
   #resource: string | undefined
+  #scope: string | undefined
 
   constructor(redirectUrl: string, state: string, options: LogInOptions) {
     this.redirectUrl = redirectUrl
     this.#state = state
     this.#options = options
-    this.#client = options.clientId === undefined ? undefined : { client_id: options.clientId }
+    const { clientId, clientSecret } = options
+    const secret = clientSecret === undefined ? {} : { client_secret: clientSecret }
+    this.#client = clientId === undefined ? undefined : { client_id: clientId, ...secret }
     this.clientMetadata = {
       client_name: 'Breakfall',
       redirect_uris: [redirectUrl],
@@ -100,7 +116,7 @@ class LoginSession implements OAuthClientProvider {
       loggedInAt: isoNow(),
       authorizationServerUrl,
       client: this.#client,
-      tokens: this.#tokens,
+      tokens: { ...(this.#scope === undefined ? {} : { scope: this.#scope }), ...this.#tokens }, // RFC 6749: not repeated if all were granted
       ...(metadata === undefined ? {} : { metadata }),
       ...(this.#resource === undefined ? {} : { resource: this.#resource }),
       ...expiryOf(this.#tokens.expires_in),
@@ -111,8 +127,11 @@ class LoginSession implements OAuthClientProvider {
     return this.#state
   }
 
-  clientInformation(): OAuthClientInformationMixed | undefined {
-    return this.#client
+  /** A client id that the user gives belongs to the server that they log in at. */
+  clientInformation(context?: OAuthClientInformationContext): StoredOAuthClientInformation | undefined {
+    return this.#client === undefined || context === undefined
+      ? this.#client
+      : { issuer: context.issuer, ...this.#client }
   }
 
   saveClientInformation(client: OAuthClientInformationMixed): void {
@@ -128,6 +147,7 @@ class LoginSession implements OAuthClientProvider {
   }
 
   redirectToAuthorization(page: URL): void {
+    this.#scope = page.searchParams.get('scope') ?? undefined
     this.#options.onPage(page)
   }
 

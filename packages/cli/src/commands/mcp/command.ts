@@ -47,6 +47,7 @@ export const MCP: CommandFamily = {
       flags: (login) =>
         login
           .option('--client-id <id>', 'your client id, if the server does not register clients automatically')
+          .option('--client-secret-env <variable>', 'the environment variable that holds the secret of your client')
           .option('--print', 'print the address instead of opening a browser'),
       run: async (context, options, [name = '']) => (await import('./login.ts')).mcpLogin(context, name, options),
     }),

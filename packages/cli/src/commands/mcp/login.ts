@@ -13,7 +13,11 @@ import { openBrowser } from '../../console/open.ts'
 import { findDaemon, oneShotClient } from '../../daemon/find.ts'
 import { configOf, withServer } from './without-daemon.ts'
 
-export type LoginOptions = { readonly clientId?: string; readonly print?: boolean }
+export type LoginOptions = {
+  readonly clientId?: string
+  readonly clientSecretEnv?: string
+  readonly print?: boolean
+}
 
 const LOGIN_MS = 15 * 60_000 // a person looks for a password, and perhaps for a phone
 
@@ -21,11 +25,17 @@ export async function mcpLogin({ config, out }: Context, name: string, options: 
   const { stateDir, outside, childEnv } = config
   const server = serverAt(outside.mcp, name)
   const { logIn } = await import('@breakfall/mcp')
+  const { clientSecretEnv: variable } = options
+  const clientSecret = variable === undefined ? undefined : process.env[variable]
+  if (variable !== undefined && (clientSecret ?? '') === '')
+    throw new Fault('invalid_request', { error: `--client-secret-env names ${variable}, which is not set` })
   using pasted = pastedLine()
   const login = await logIn({
     name,
     url: server.url,
     clientId: options.clientId,
+    clientSecret,
+    before: readLogin(stateDir, name, server.url),
     signal: AbortSignal.timeout(LOGIN_MS),
     pasted: pasted.line,
     onPage: (page) => {
