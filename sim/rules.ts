@@ -333,7 +333,7 @@ export class Rules {
       const turn = this.#facts.turns.get(turnId)
       const last = this.#facts.events.get(sessionId)?.findLast((event) => event.turnId === turnId)
       if (head === undefined || turn?.end != null || last?.type !== 'parked' || head.owner !== null) return
-      const isPersons = last.because === 'steps_spent'
+      const isPersons = last.fault.category === 'steps_spent' // `wait` is what the daemons go by: not asked here
       if (Number.isFinite(head.wakeAt) || head.waitFor !== null || isPersons) return
       this.#broken('L1 a parked turn has a due wake-up', this.#describe(turn as Turn))
     })

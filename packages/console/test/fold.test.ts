@@ -8,6 +8,7 @@ import { stepsWith } from '../src/fold/search.ts'
 import { answerIn, attemptsIn, emptyFold, type SessionFold, survivedIn, type TurnView } from '../src/fold/view.ts'
 import type { SessionEvent } from '@breakfall/wire'
 import { countFaults, NO_FAULTS } from '@breakfall/wire/turn'
+import { stateOfTurn } from '../src/ui/states.ts'
 import { axisOf, ticksOf } from '../src/turn/axis.ts'
 import { groupsOf } from '../src/turn/lanes.ts'
 import { segmentsOf } from '../src/turn/segments.ts'
@@ -105,6 +106,14 @@ test('the view is the same whether events come at once, twice, or over connectio
     }),
     { numRuns: 150 },
   )
+})
+
+test('a turn without steps left needs a person, also if an earlier version parked it', () => {
+  for (const category of ['steps_spent', 'quota_exceeded'] as const) {
+    const journal = new Journal('s', START).turn('t', 'go').step().say('and on', 3)
+    const { events } = journal.add('parked', { fault: journal.fault(category, 'x'), resumeAt: null })
+    assert.equal(stateOfTurn(onlyTurn(events), undefined), 'needs')
+  }
 })
 
 test('a consumer of the fold holds exactly the journalled answer, and survived counts like the daemon', () => {

@@ -111,8 +111,11 @@ export type UnfinishedTurn = {
   readonly workspace: string | null
   readonly model: string
   readonly provider: ProviderView | null
-  /** Cut off: it continues now. Waiting: it resumes at a time, or when a probe succeeds. Parked: it waits for a person. */
-  readonly state: 'cut-off' | 'waiting' | 'parked'
+  /**
+   * Cut off: it continues now. Waiting: it resumes at a time, or when a probe succeeds. Asking: it waits for an answer. Parked:
+   * somebody has to change something.
+   */
+  readonly state: 'cut-off' | 'waiting' | 'asking' | 'parked'
   readonly category: string | null
 }
 

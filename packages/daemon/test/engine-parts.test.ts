@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { EventDraft, Exec, ExecExit } from '@breakfall/wire'
-import { waitsFor } from '@breakfall/wire/turn'
+import { waitOf, waitsFor } from '@breakfall/wire/turn'
 import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Pacing } from '../src/engine/pacing.ts'
@@ -248,8 +248,10 @@ test('what a parked turn waits for follows from its fault', () => {
 })
 
 test('a parked turn says what it waits for and what resumes it', () => {
-  const text = (category: ConstructorParameters<typeof Fault>[0], at: string | null = null): string =>
-    waitText(new Fault(category).report, at)
+  const text = (category: ConstructorParameters<typeof Fault>[0], resumeAt: string | null = null): string => {
+    const { report: fault } = new Fault(category)
+    return waitText(waitOf({ fault, resumeAt }), fault)
+  }
   const noon = '2026-11-15T12:00:00.000Z'
   assert.deepEqual(
     [

@@ -26,7 +26,7 @@ const RETRY: Draft = {
   max: 6,
 }
 const PARKED: Draft = { type: 'parked', fault: report('model_auth_failed'), resumeAt: null }
-const QUESTION: Draft = { ...PARKED, because: 'approval_needed' }
+const QUESTION: Draft = { ...PARKED, fault: new Fault('approval_needed').report }
 const RESUMED: Draft = { type: 'resumed', because: 'person' }
 const UNKNOWN: Draft = {
   type: 'tool-result',

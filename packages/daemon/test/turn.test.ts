@@ -10,7 +10,7 @@ import { turnView } from '../src/turn/view.ts'
 import { eventsOf, type TestDraft, type TestDraftOf, turnError } from './support/events.ts'
 
 const NOW = Date.parse('2026-11-15T12:00:00.000Z')
-const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'shutting_down') =>
+const fault = (category: 'model_stream_interrupted' | 'runner_unreachable' | 'shutting_down' | 'steps_spent') =>
   new Fault(category).report
 
 const fold = (...drafts: readonly TestDraft[]): SessionFold => eventsOf(drafts).reduce(reduce, EMPTY_FOLD)
@@ -213,9 +213,8 @@ test('a turn without steps left asks for more, and a passed deadline ends it', (
   assert.equal(spent.do, 'ask-for-steps')
   const parked: TestDraft = {
     type: 'parked',
-    fault: fault('runner_unreachable'),
+    fault: fault('steps_spent'),
     resumeAt: null,
-    because: 'steps_spent',
   }
   const granted = fold(start, step, call('a'), result('a'), parked, { type: 'resumed', because: 'person' })
   assert.equal(asked(granted, { policy: { ...POLICY_DEFAULTS, stepsMax: 1 } }).do, 'begin-step')

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, FAULTS, fullPolicy, type FaultReport, type Policy } from '@breakfall/faults'
-import { waitsFor } from '@breakfall/wire/turn'
+import { waitOf, waitsFor } from '@breakfall/wire/turn'
 import { releaseOf } from '../src/engine/ownership.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
-import { type Due, dueOf, unownedProbeAt } from '../src/turn/wait.ts'
+import { deadlineAt } from '../src/turn/next.ts'
+import { type Due, dueAt, unownedProbeAt, waitOfTurn } from '../src/turn/wait.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
 
 const HOUR = 3_600_000
@@ -43,11 +44,12 @@ function foldOf(fault: FaultReport, parked: { resumeAt?: number; because?: strin
 
 function due({ turn }: SessionFold, now: number, probeAt: number | null = null, set: Partial<Policy> = {}): Due {
   assert.ok(turn?.parked != null)
-  return dueOf(turn, turn.parked, policy(set), { now, probeAt })
+  const all = policy(set)
+  return dueAt(waitOfTurn(turn, turn.parked, all), now, { deadline: deadlineAt(turn, all), probeAt })
 }
 
 const APPROVAL = new Fault('approval_needed').report
-const STEPS = new Fault('quota_exceeded', { boundary: 'daemon', next: 'park', reason: 'steps_spent' }).report
+const STEPS = new Fault('steps_spent').report
 const AWAY = new Fault('model_unreachable').report
 
 test('a clock that was turned forward does not end a wait, and what this process has seen pass does', () => {
@@ -55,7 +57,7 @@ test('a clock that was turned forward does not end a wait, and what this process
   assert.ok(turn?.parked != null)
   const { parked } = turn
   const dueIn = (hours: number, aheadHours: number): Due =>
-    dueOf(turn, parked, policy(), { now: at(hours), probeAt: null, aheadMs: aheadHours * HOUR })
+    dueAt(waitOfTurn(turn, parked, policy()), at(hours), { deadline: null, probeAt: null, aheadMs: aheadHours * HOUR })
   assert.deepEqual(dueIn(100, 99), { at: at(129), now: null })
   assert.deepEqual(dueIn(129, 99), { at: at(129), now: 'expiry' })
 })
@@ -95,7 +97,7 @@ test('a turn that no daemon owns is due in the store when it would be due in mem
     const facts = { policy: policy(), runnerId: 'r1', isCancelled: false, now }
     const parked = fold.turn?.parked
     assert.ok(parked != null)
-    const memory = due(fold, now, unownedProbeAt(parked, now)).at
+    const memory = due(fold, now, unownedProbeAt(waitOf(parked), parked.since, now)).at
     const { wakeAt } = releaseOf(fold, facts) ?? { wakeAt: null }
     assert.equal(wakeAt === null ? Number.POSITIVE_INFINITY : Date.parse(wakeAt), memory, parked.fault.category)
     const isQuestion = parked.because === 'steps_spent'

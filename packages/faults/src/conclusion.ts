@@ -26,6 +26,7 @@ const NEXT: Readonly<Record<Exclude<Decision['action'], 'stop'>, string | undefi
 /** What to do once it is over, where the usual advice helps only before. */
 const ONCE_STOPPED: Partial<Readonly<Record<FaultCategory, string>>> = {
   approval_needed: 'It can no longer be approved; send another prompt to try again.',
+  steps_spent: 'Send another prompt to continue; --steps-max (stepsMax in a config or a request) allows more.',
 }
 
 function stopText(because: Reason, attempts: number | undefined): string | undefined {

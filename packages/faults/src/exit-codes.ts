@@ -67,6 +67,7 @@ export const EXIT_CODE_BY_CATEGORY: Readonly<Record<FaultCategory, ExitCode>> = 
   mcp_protocol_error: failed,
   tool_not_offered: failed,
   approval_needed: credentials,
+  steps_spent: budget,
   journal_full: transient,
   journal_unreachable: transient,
   journal_corrupt: failed,

@@ -248,6 +248,11 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: `${f.name ? `The call to ${f.name}` : 'A tool call'} needs your approval${detail(f)}.`,
     advice: 'Approve or deny it with "breakfall approve".',
   }),
+  steps_spent: (f) => ({
+    happened: `The turn has used its ${f.limit || 'steps'} and is not finished.`,
+    advice:
+      'Resume it or send another prompt to continue; --steps-max (stepsMax in a config or a request) allows more.',
+  }),
   journal_full: () => ({
     happened: 'There is no space left to write the journal, so nothing new starts.',
     advice: 'Free some disk space.',

@@ -299,6 +299,13 @@ export const FAULTS = {
     http: 409,
     title: 'A tool call needs an approval',
   },
+  steps_spent: {
+    class: 'needs_action',
+    boundary: 'daemon',
+    next: 'park',
+    http: 409,
+    title: 'No steps left',
+  },
 
   // ---- journal ----
   journal_full: {

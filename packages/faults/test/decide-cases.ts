@@ -401,7 +401,7 @@ export const CASES: readonly Case[] = [
   },
   {
     says: 'a turn without steps left asks a person',
-    category: 'quota_exceeded',
+    category: 'steps_spent',
     situation: { at: 'limit', because: 'steps_spent', deadlineAt: null },
     decision: park('steps_spent'),
   },

@@ -74,6 +74,7 @@ mcp_auth_failed           401 park    needs_action    mcp     4
 mcp_protocol_error        502 never   internal        mcp     1
 tool_not_offered          404 never   invalid         mcp     1
 approval_needed           409 park    needs_action    daemon  4
+steps_spent               409 park    needs_action    daemon  7
 journal_full              507 park    transient       journal 3
 journal_unreachable       503 retry   transient       journal 3
 journal_corrupt           500 never   internal        journal 1

@@ -262,7 +262,7 @@ test('failures, waits and parks are drawn from one budget, and a handover costs 
     { ...retry, action: 'resolve' },
     { type: 'parked', at: at(0), fault },
     { type: 'resumed', at: at(500) },
-    { type: 'parked', at: at(600), fault: new Fault('shutting_down').report },
+    { type: 'parked', at: at(600), fault: new Fault('shutting_down').report, isFree: true },
     { type: 'resumed', at: at(700) },
     { ...retry, attempt: 2, action: 'retry' },
     { type: 'compacted' },

@@ -8,12 +8,14 @@ import {
   APPROVAL_DECISIONS,
   CANCEL_ACTORS,
   PROMPT_CHARS_MAX,
+  QUESTIONS,
   SAME_FOLDER,
   SESSION_FILTERS,
   SESSION_STATES,
   SYSTEM_CHARS_MAX,
   TOOL_NAMES,
   TURN_STATES,
+  WAITS_FOR,
   WS_METHODS,
   type WsMethod,
 } from './names.ts'
@@ -104,11 +106,21 @@ export const sessionCreateSchema = body({
 })
 export type SessionCreate = z.infer<typeof sessionCreateSchema>
 
+export const waitSchema = record({
+  for: z.enum(WAITS_FOR),
+  question: z.enum(QUESTIONS).optional().describe('what it asks a person'),
+  needsPerson: z.boolean().describe('a person has to act: answer, or change something'),
+  until: time.nullable().describe('when it is resumed at the latest; null: no time is known'),
+  expiresAt: time.nullable().describe('when the turn ends if nothing has resumed it; null: it waits on'),
+})
+export type Wait = z.infer<typeof waitSchema>
+
 const parkedField = record({
   category: z.string(),
   since: time,
   resumeAt: time.nullable(),
   because: z.string().optional(),
+  wait: waitSchema.optional().describe('what it waits for; earlier versions did not write it'),
 }).nullable()
 
 /** A turn in a list of sessions: how it is or how it ended, without its text. */

@@ -14,6 +14,7 @@ import {
   instructionsFileSchema,
   providerViewSchema,
   usageSchema,
+  waitSchema,
 } from './daemon-api.ts'
 import { modelFactsShape } from './model-facts.ts'
 import { faultReportSchema } from './fault-schema.ts'
@@ -181,6 +182,7 @@ export const eventSchemas = {
     fault: faultReportSchema,
     resumeAt: time.nullable(),
     because: z.string().optional().describe('why it is not retried at once'),
+    wait: waitSchema.optional().describe('what it waits for; earlier versions did not write it'),
     usage: usageSchema.optional().describe('what the attempt that parked the turn used'),
     cost: costSchema.optional().describe('what it cost'),
   }),

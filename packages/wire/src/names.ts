@@ -30,6 +30,20 @@ export const TOOL_OUTCOMES = ['ok', 'failed', 'unknown', 'cancelled'] as const
 export const RESUME_REASONS = ['time', 'signal', 'person', 'restart'] as const
 export const APPROVAL_DECISIONS = ['allow', 'deny', 'allow_session'] as const
 export type ApprovalDecision = (typeof APPROVAL_DECISIONS)[number]
+
+/** What a parked turn waits for. */
+export const WAITS_FOR = [
+  'runner', // the runner answers
+  'model', // the model's address accepts connections
+  'journal', // there is disk space again
+  'config', // a key, a token or a setting changed
+  'time', // nothing to probe: try again later
+  'restart', // the daemon is back
+  'person', // a person says so
+] as const
+/** What it asks: for as many steps again, or whether a call may run. */
+export const QUESTIONS = ['steps', 'approval'] as const
+
 export const CANCEL_ACTORS = ['user', 'client_lost', 'deadline', 'shutdown', 'superseded'] as const
 
 /** Whether the answer of a finished turn stopped at the model's token limit. */

@@ -1,9 +1,11 @@
 /** What a turn's events add up to. `e2e/journals` folds whole journals; these are the cases that they do not have. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Fault } from '@breakfall/faults'
+import { Fault, type FaultCategory } from '@breakfall/faults'
 import type { EventDraft, SessionEvent } from '../src/index.ts'
 import {
+  continuesByItself,
+  countsAsFault,
   FIRST_STATUS,
   firstRecord,
   recordAfter,
@@ -11,6 +13,9 @@ import {
   statusAfter,
   type TurnRecord,
   type TurnStatus,
+  type Wait,
+  parkIn,
+  waitOf,
 } from '../src/turn/index.ts'
 
 type Fillable<E> = E extends EventDraft ? Omit<E, 'turnId'> : never
@@ -105,4 +110,57 @@ test('files are those that tools wrote by name, until the end of the turn says w
   const { filesChanged: _, ...without } = end
   assert.equal(recordOf({ ...without, filesUnknown: true }).filesUnknown, true)
   assert.deepEqual([filesChanged, filesUnknown], [['x', 'z'], false])
+})
+
+test('what a parked turn waits for follows from its fault, and whoever reads only a list knows as much', () => {
+  const row = (category: FaultCategory, resumeAt: string | null = null): string => {
+    const { report: fault } = new Fault(category)
+    const wait = waitOf({ fault, resumeAt })
+    const listed = parkIn({ parked: { resumeAt }, fault: { category, class: fault.class } })
+    assert.deepEqual(listed === null ? null : waitOf(listed), wait)
+    const what = [
+      wait.for,
+      wait.question,
+      wait.needsPerson && 'you',
+      continuesByItself({ fault, resumeAt }) && 'itself',
+    ]
+    return what.filter((word) => typeof word === 'string').join(' ')
+  }
+  assert.deepEqual(
+    [
+      row('steps_spent'),
+      row('approval_needed'),
+      row('model_auth_failed'),
+      row('model_auth_failed', at(60)),
+      row('model_quota_exhausted', at(60)),
+      row('runner_not_available'),
+      row('runner_unreachable'),
+      row('model_unreachable'),
+      row('model_overloaded', at(60)),
+      row('journal_full'),
+      row('shutting_down'),
+    ],
+    [
+      'person steps you',
+      'person approval you',
+      'config you',
+      'config you itself',
+      'config you itself',
+      'runner you itself',
+      'runner itself',
+      'model itself',
+      'time itself',
+      'journal itself',
+      'restart itself',
+    ],
+  )
+})
+
+test('a turn that an earlier version parked without steps left asks the same, and what an event says of its wait counts', () => {
+  const before = new Fault('quota_exceeded', { boundary: 'daemon', next: 'park', reason: 'steps_spent' }).report
+  assert.deepEqual(waitOf({ fault: before }), waitOf({ fault: new Fault('steps_spent').report }))
+  assert.equal(countsAsFault({ fault: before }), false)
+  const wait: Wait = { for: 'time', needsPerson: true, until: at(1), expiresAt: at(2) }
+  assert.deepEqual(waitOf({ fault: before, wait }), wait)
+  assert.equal(parkIn({ parked: null, fault: before }), null)
 })

@@ -1,6 +1,6 @@
 /** What a parked or abandoned turn is waiting for, and how to continue it, as text. Pure. */
 import { EXIT_CODE_BY_CATEGORY, EXIT_CODES, type FaultCategory, FAULTS, isFaultCategory } from '@breakfall/faults'
-import { needsPerson } from '@breakfall/wire/turn'
+import { continuesByItself, type Park, questionOf } from '@breakfall/wire/turn'
 import { cmd } from '../process/command-name.ts'
 import { utcTime } from '../text/amounts.ts'
 
@@ -24,8 +24,9 @@ export function parkedLines(parked: Parked, sessionId: string, isLive: boolean):
 export function howItContinues(sessionId: string, isLive: boolean, category: string, serverFlags = ''): string {
   if (category === 'model_auth_failed' && serverFlags !== '')
     return `to continue it with the key of your terminal: ${cmd('run')} --session ${sessionId} ${serverFlags}`
-  if (category === 'quota_exceeded') return howToGrant(sessionId)
-  if (category === 'approval_needed') return howToApprove(sessionId)
+  const question = isFaultCategory(category) ? questionOf(parkWith(category)) : undefined
+  if (question === 'steps') return howToGrant(sessionId)
+  if (question === 'approval') return howToApprove(sessionId)
   if (!isLive) return howToContinue(sessionId, category)
   if (category === 'model_auth_failed') return howToBringKey(sessionId)
   return `continues automatically; to retry now: ${cmd('resume')} ${sessionId}`
@@ -34,7 +35,7 @@ export function howItContinues(sessionId: string, isLive: boolean, category: str
 /** Without a daemon. Without a category, the turn was interrupted. */
 export function howToContinue(sessionId: string, category?: string): string {
   const here = `to continue it: ${cmd('run')} --continue (in its folder) or ${cmd('run')} --session ${sessionId}`
-  return category !== undefined && waitsForPerson(category)
+  return category !== undefined && isFaultCategory(category) && !continuesByItself(parkWith(category))
     ? `${here}; under ${cmd('up')}: ${cmd('resume')} ${sessionId}`
     : `${here}; ${cmd('up')} continues it automatically`
 }
@@ -51,7 +52,7 @@ export const exitCodeWhenParked = (category: string): number =>
 
 // ---- details, in the order they are used above ----
 
-/** Only its steps park a turn with this category, and only a person knows whether it should continue. */
+/** Only a person knows whether it should continue. */
 const howToGrant = (sessionId: string): string =>
   `to give it as many steps again: ${cmd('run')} --session ${sessionId} (or ${cmd('resume')} ${sessionId}, if a daemon runs); another prompt to that session continues it as well`
 
@@ -63,12 +64,12 @@ const howToApprove = (sessionId: string): string =>
 const howToBringKey = (sessionId: string): string =>
   `to continue it with the key of your terminal: ${cmd('resume')} ${sessionId}; a changed key in the daemon's configuration (${cmd('login')}) continues it automatically`
 
-/** `up` cannot know when that has changed. */
-const waitsForPerson = (category: string): boolean =>
-  isFaultCategory(category) && needsPerson({ category, ...FAULTS[category] })
+/** As far as the category tells. */
+const parkWith = (category: FaultCategory): Park => ({ fault: { category, class: FAULTS[category].class } })
 
 const NAMED: Readonly<Partial<Record<FaultCategory, string>>> = {
   quota_exceeded: 'you to say whether it continues',
+  steps_spent: 'you to say whether it continues',
   approval_needed: 'your approval of a tool call',
   mcp_auth_failed: 'a valid token for an MCP server',
   network_down: 'the network',

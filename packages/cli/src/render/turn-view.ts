@@ -9,7 +9,7 @@ import { isIP } from 'node:net'
 import type { Diagnostic } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
-import { firstRecord, isFailedPark, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
+import { firstRecord, countsAsFault, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
 import { cmd } from '../process/command-name.ts'
 import { counted } from '../text/amounts.ts'
 import { printable } from '../text/printable.ts'
@@ -179,7 +179,7 @@ export class TurnView {
     this.#parkedWith = undefined
     if (park === undefined && this.#pending.length > 0) return 'retrying now, as you asked' // the retry is counted already
     if (park === undefined) this.#note('parked', 'a wait', resumedBy(event))
-    else if (isFailedPark(park))
+    else if (countsAsFault(park))
       this.#note(park.fault.category, whatHappened(park.fault), `parked, ${resumedBy(event)}`)
     return resumedBy(event)
   }

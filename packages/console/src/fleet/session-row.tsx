@@ -59,11 +59,11 @@ function Row({ session, state }: RowProps): VNode {
 function wordOf({ turn }: Session, state: StateName): string {
   if (state === 'retrying' && turn?.retry != null) return `retrying ${turn.retry.attempt}/${turn.retry.max}`
   if (state === 'needs' && turn?.fault?.category === 'model_auth_failed') return 'key refused'
-  return isQuestion(turn) ? 'approval needed' : STATES[state].word
+  return isApproval(turn) ? 'approval needed' : STATES[state].word
 }
 
 /** A call waits for a person's yes or no. */
-const isQuestion = (turn: Session['turn']): boolean => turn?.parked?.category === 'approval_needed'
+const isApproval = (turn: Session['turn']): boolean => turn?.parked?.category === 'approval_needed'
 
 function whyOf({ turn, quarantined }: Session, state: StateName): ComponentChildren {
   if (quarantined != null) return <span class="why">{quarantined.error}</span>
@@ -105,13 +105,13 @@ function actionsOf({ id, turn }: Session, state: StateName, title: string): Comp
   if (state === 'unknown' || state === 'quarantined') return <Open id={id} word="Look" title={title} />
   if (turn == null || turn.endedAt !== null) return null
   const canResume =
-    (turn.state === 'parked' && !isQuestion(turn)) ||
+    (turn.state === 'parked' && !isApproval(turn)) ||
     state === 'abandoned' ||
     (turn.state === 'retrying' && turn.retry !== null)
   const label = turn.state === 'retrying' ? 'Retry now' : 'Resume'
   return (
     <>
-      {isQuestion(turn) ? <Open id={id} word="Answer" title={title} /> : null}
+      {isApproval(turn) ? <Open id={id} word="Answer" title={title} /> : null}
       {canResume ? (
         <Action
           id={`resume:${turn.id}`}

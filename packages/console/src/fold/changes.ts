@@ -1,6 +1,6 @@
 /** What single events do to a turn: calls, retries, parks, restarts, ends. */
 import type { SessionEventOf, Usage } from '@breakfall/wire'
-import { isFailedPark } from '@breakfall/wire/turn'
+import { countsAsFault } from '@breakfall/wire/turn'
 import { jsonOf, textOrNull } from './shapes.ts'
 import { attemptOf, closeOpen, latestStep, note, stepOf } from './rows.ts'
 import type { Attempt, Call, TurnView, Wait } from './view.ts'
@@ -152,7 +152,7 @@ export function parked(turn: TurnView, event: SessionEventOf<'parked'>, at: numb
   step.parks.push(park)
   step.rev += 1
   turn.park = park
-  const counts = isFailedPark(event)
+  const counts = countsAsFault(event)
   const failed = step.attempts.findLast((one) => one.state === 'running' || one.state === 'cut' || hasBegun(one, at))
   if (failed !== undefined && counts) {
     failed.state = 'failed'

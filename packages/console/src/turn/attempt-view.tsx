@@ -1,6 +1,7 @@
 /** One attempt at an answer: its text if it counts; its scar, and what was thrown away, if it failed. */
 import type { VNode } from 'preact'
 import { useState } from 'preact/hooks'
+import { needsPerson } from '@breakfall/wire/turn'
 import { clock } from '../link/clock.ts'
 import type { Attempt, Park, Part, Takeover } from '../fold/view.ts'
 import { ACTIONS, faultTitle, happened, RESUMED_BY, whoContinued } from './words.ts'
@@ -40,10 +41,9 @@ type ParkProps = { readonly park: Park; readonly isSaid: boolean; readonly onPic
 /** `isSaid`: the attempt above it already says why. */
 export function ParkScar({ park, isSaid, onPick }: ParkProps): VNode {
   const isOpen = park.endedAt === null
-  const needs = park.fault.class === 'needs_action'
   return (
     <div
-      class={`scar tone-${needs && isOpen ? 'failed' : 'parked'} ${isOpen ? 'is-open' : ''}`}
+      class={`scar tone-${isOpen && needsPerson(park) ? 'failed' : 'parked'} ${isOpen ? 'is-open' : ''}`}
       data-seq={park.seq}
       id={`scar-${park.seq}`}
       data-scar="park"

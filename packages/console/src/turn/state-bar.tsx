@@ -31,7 +31,7 @@ export function StateBar({ turn, session, isReadOnly, onWhy }: StateBarProps): V
   const tone = away === null ? STATES[state].tone : 'cancelled'
   const sentence = saidState(turn, state)
   useEffect(() => announce(sentence), [sentence])
-  const wait = waitOf(turn)
+  const wait = waitedShare(turn)
   const hasWhy = turn.scars.length > 0
   return (
     <div
@@ -106,7 +106,7 @@ const saidState = (turn: TurnView, state: StateName): string =>
       : `${STATES[state].word}`
 
 /** How much of the wait is over, in percent. */
-function waitOf({ wait, park }: TurnView): number | null {
+function waitedShare({ wait, park }: TurnView): number | null {
   const [from, until] =
     wait !== null ? [wait.at, wait.until] : park?.resumeAt != null ? [park.at, Date.parse(park.resumeAt)] : [0, 0]
   if (until <= from) return null
@@ -133,17 +133,11 @@ function What({ turn, state }: { readonly turn: TurnView; readonly state: StateN
   } else if (state === 'abandoned') {
     parts.push(<span>No daemon runs this turn. Nothing is lost: it continues from its last safe point.</span>)
   } else if (turn.park !== null) {
-    const { fault, resumeAt, because } = turn.park
+    const { fault, resumeAt } = turn.park
     const question = questionIn(turn)
     parts.push(
       <span>{where}</span>,
-      <span>
-        {because === 'steps_spent'
-          ? 'it used all its steps and asks whether to continue'
-          : question === undefined
-            ? faultTitle(fault)
-            : `may it call ${question.tool}?`}
-      </span>,
+      <span>{question === undefined ? faultTitle(fault) : `may it call ${question.tool}?`}</span>,
     )
     if (resumeAt !== null)
       parts.push(

@@ -1,6 +1,7 @@
 /** States as people see them, in one place: the list, the header and the tab title all ask here. */
 import type { Session, TurnSummary } from '@breakfall/wire'
 import { isCutOff } from '@breakfall/wire/browser'
+import { needsPerson } from '@breakfall/wire/turn'
 import type { TurnView } from '../fold/view.ts'
 
 /** Order is the order of the list: what needs a person comes first. */
@@ -45,7 +46,9 @@ export function stateOf(session: Session): StateName {
   if (session.live === false) return 'abandoned'
   if (turn === null) return session.state === 'idle' ? 'idle' : 'running'
   if (isOver(turn.state)) return endOf(turn.state, turn.unknownOutcomes, turn)
-  return needsPerson(turn) ? 'needs' : turn.unknownOutcomes > 0 ? 'unknown' : turn.state
+  const { fault, state } = turn
+  if (state === 'parked' && fault !== null && needsPerson({ fault })) return 'needs'
+  return turn.unknownOutcomes > 0 ? 'unknown' : state
 }
 
 /** The same, from the fold of the open page and what only the session row knows. */
@@ -54,7 +57,7 @@ export function stateOfTurn(turn: TurnView, session: Session | undefined): State
   const { state, unknownOutcomes } = turn.status
   if (turn.endedAt !== null) return endOf(state, unknownOutcomes, turn.end ?? {})
   if (session?.live === false) return 'abandoned'
-  if (turn.park?.fault.class === 'needs_action') return 'needs'
+  if (turn.park !== null && needsPerson(turn.park)) return 'needs'
   return unknownOutcomes > 0 ? 'unknown' : state
 }
 
@@ -71,5 +74,3 @@ const endOf = (state: TurnSummary['state'], unknownOutcomes: number, end: Parame
 type OverState = Extract<TurnSummary['state'], 'finished' | 'failed' | 'cancelled'>
 const isOver = (state: TurnSummary['state']): state is OverState =>
   state === 'finished' || state === 'failed' || state === 'cancelled'
-
-const needsPerson = (turn: TurnSummary): boolean => turn.state === 'parked' && turn.fault?.class === 'needs_action'

@@ -1,6 +1,7 @@
 /** What a prompt does to a session: it starts a turn, waits behind another one, or is refused. Pure. */
 import { Fault } from '@breakfall/faults'
 import type { SameFolder } from '@breakfall/wire'
+import { questionOf } from '@breakfall/wire/turn'
 import type { SessionData } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { supersededDraft } from './ending.ts'
@@ -36,7 +37,7 @@ export function accepted(
 ): Writing {
   const { turn } = fold
   const traced = traceparent === undefined ? {} : { traceparent }
-  if (turn?.parked?.because === 'steps_spent' && fold.queue.length === 0) {
+  if (turn?.parked != null && questionOf(turn.parked) === 'steps' && fold.queue.length === 0) {
     const start = startingTurn(fold, session, { turnId, prompt, traceparent }, opening)
     return { ...start, drafts: [supersededDraft(turn), ...start.drafts] }
   }

@@ -52,7 +52,7 @@ export async function askApproval(ports: Ports, session: LiveSession, call: Tool
     why,
     expiresAt,
   } as const
-  await parkTurn(ports, session, fault.report, null, decision.because, [question]) // I1
+  await parkTurn(ports, session, fault.report, null, decision.because, question) // I1
 }
 
 /** The events of an answer. Throws if the turn does not wait, or not for this call. */

@@ -15,7 +15,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
-import { isHandover, waitsFor } from '@breakfall/wire/turn'
+import { isHandover, questionOf, waitOf } from '@breakfall/wire/turn'
 import { parseEvent } from '@breakfall/wire'
 import { Mutex } from '@breakfall/faults/internal'
 import type { DaemonOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
@@ -199,7 +199,7 @@ export class SessionLoader {
     }
     await Promise.all(Array.from({ length: LOADS_AT_ONCE }, worker))
     const inherited = [...this.#live.values()].toSorted(byTakeovers)
-    const waiting = this.#scope === 'interrupted' ? inherited.filter(waitsForPerson) : []
+    const waiting = this.#scope === 'interrupted' ? inherited.filter(waitsForSettings) : []
     for (const session of waiting) session.ignoreSettings(this.#settingsNow(session)) // I6
     if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
     for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
@@ -370,9 +370,11 @@ export const forgetQuarantined = (stateDir: string, id: string): void =>
   rmSync(join(quarantineFolder(stateDir), `${id}.json`), { force: true })
 
 /** A key, a URL or another setting is wrong, and no time is known at which that may change. */
-function waitsForPerson({ fold }: LiveSession): boolean {
+function waitsForSettings({ fold }: LiveSession): boolean {
   const parked = fold.turn?.parked ?? null
-  return parked !== null && parked.resumeAt === null && waitsFor(parked.fault) === 'config'
+  if (parked === null) return false
+  const wait = waitOf(parked)
+  return wait.for === 'config' && wait.until === null
 }
 
 function unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {
@@ -381,7 +383,8 @@ function unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {
   const { id: sessionId, workspace = null, model, provider = null } = session.view()
   const { id: turnId, parked } = turn
   const isCutOff = parked === null || isHandover(parked.fault.category)
-  const state = isCutOff ? 'cut-off' : waitsForPerson(session) ? 'parked' : 'waiting'
+  const isAsking = parked !== null && questionOf(parked) !== undefined
+  const state = isCutOff ? 'cut-off' : isAsking ? 'asking' : waitsForSettings(session) ? 'parked' : 'waiting'
   const shown = { model: turn.model ?? model, provider: providerView(turn.provider) ?? provider }
   return [{ sessionId, turnId, workspace, ...shown, state, category: isCutOff ? null : parked.fault.category }]
 }

@@ -7,11 +7,11 @@
  * I2  Nothing with an effect outside starts while the lease may have run out.
  */
 import { Fault, type Policy } from '@breakfall/faults'
-import { waitsFor } from '@breakfall/wire/turn'
 import type { Lease } from '../store/sharing.ts'
 import type { Release } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
-import { dueOf, unownedProbeAt } from '../turn/wait.ts'
+import { deadlineAt } from '../turn/next.ts'
+import { dueAt, unownedProbeAt, waitOfTurn } from '../turn/wait.ts'
 
 /** When a session that is given up in this state is due again. Null: it is worked on, so it is not given up. Pure. */
 export function releaseOf(
@@ -26,11 +26,12 @@ export function releaseOf(
   if (turn === null) return queue.length === 0 ? { wakeAt: null, waitFor: null } : null
   const { parked } = turn
   if (parked === null || facts.isCancelled) return null
-  const { at } = dueOf(turn, parked, facts.policy, { now: facts.now, probeAt: unownedProbeAt(parked, facts.now) })
-  const source = waitsFor(parked.fault)
+  const wait = waitOfTurn(turn, parked, facts.policy)
+  const probeAt = unownedProbeAt(wait, parked.since, facts.now)
+  const { at } = dueAt(wait, facts.now, { deadline: deadlineAt(turn, facts.policy), probeAt })
   const isAny = parked.fault.category === 'runner_not_available'
   const runner = `runner:${(isAny ? null : facts.runnerId) ?? 'any'}`
-  const waitFor = source === 'runner' ? runner : source === 'config' ? 'config' : null
+  const waitFor = wait.for === 'runner' ? runner : wait.for === 'config' ? 'config' : null
   return { wakeAt: Number.isFinite(at) ? new Date(at).toISOString() : null, waitFor }
 }
 

@@ -4,18 +4,19 @@
  * I1  A parked turn resumes once: `resumed` is appended only to a state that is still parked.
  * I2  Waiting costs only a timer. Probes become less frequent, and turns that wait for the same thing share them. Turns that are
  *     ready resume one after another: five hundred parked turns cause no storm, neither while they wait nor when they wake up.
- * I3  A turn that has waited for as long as its policy allows ends, with the category that parked it. `dueOf` says when.
+ * I3  A turn that has waited for as long as its policy allows ends, with the category that parked it. `dueAt` says when.
  * I4  A turn that waits for a setting wakes up for its own settings only: its provider and key, or the runner. It also wakes up if
  *     they changed while no daemon was running: the fingerprint under which it was parked is stored with it.
  * I5  In a shared store a parked turn has no owner. Whoever claims it when it is due looks once, and resumes it or gives it up again.
  */
 import { connect } from 'node:net'
 import { type Fault, faultFrom, type FaultReport, isFault, withDecision } from '@breakfall/faults'
-import type { EventDraft } from '@breakfall/wire'
+import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { within } from '@breakfall/faults/internal'
-import { type WaitsFor, waitsFor } from '@breakfall/wire/turn'
+import { waitOf, type WaitsFor } from '@breakfall/wire/turn'
 import type { Parked } from '../turn/state.ts'
-import { type Due, dueOf, probeIntervalMs, resumeTime, waitText } from '../turn/wait.ts'
+import { deadlineAt } from '../turn/next.ts'
+import { type Due, dueAt, expiryOf, probeIntervalMs, resumeTime, waitOfTurn, waitText } from '../turn/wait.ts'
 import { endTurn } from './ending.ts'
 import { KEY_GONE } from '../providers/providers.ts'
 import type { LiveSession } from './live-session.ts'
@@ -28,25 +29,27 @@ type Because = 'time' | 'signal' | 'person' | 'restart'
 const PROBE_MS_MAX = 30_000
 const IN_USE_MS = 1_000 // a request has the session now, and gives it up when it is done
 
+/** `asked`: the approval that it waits for. */
 export async function parkTurn(
   ports: Ports,
   session: LiveSession,
   fault: FaultReport,
   requestedAt: number | null,
   because?: string,
-  before: readonly EventDraft[] = [],
+  asked?: EventDraftOf<'approval-requested'>,
 ): Promise<void> {
   const turn = session.currentTurn
-  const at = resumeTime(fault, requestedAt, turn.answer.budget.parks, ports.dice(), ports.now())
+  const now = ports.now()
+  const at = resumeTime(fault, requestedAt, turn.answer.budget.parks, ports.dice(), now)
   const resumeAt = at === null ? null : new Date(at).toISOString()
-  const message = { action: waitText(fault, resumeAt) }
-  const { report } = faultFrom(fault).with({ turnId: turn.id, message })
+  const open = waitOf({ fault, resumeAt })
+  const wait = { ...open, expiresAt: expiryOf(open, new Date(now).toISOString(), turn, session.policy, asked) }
+  const { report } = faultFrom(fault).with({ turnId: turn.id, message: { action: waitText(wait, fault) } })
   const drafts: readonly EventDraft[] = [
-    ...before,
-    { type: 'parked', turnId: turn.id, fault: report, resumeAt, because, ...session.unsaid },
+    ...(asked === undefined ? [] : [asked]),
+    { type: 'parked', turnId: turn.id, fault: report, resumeAt, because, wait, ...session.unsaid },
   ]
-  const data =
-    waitsFor(fault) === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
+  const data = wait.for === 'config' ? { ...session.data, parkedUnder: settingsOf(ports, session, fault) } : undefined // I4
   await session.transact(() => ({ drafts, data }))
 }
 
@@ -64,18 +67,19 @@ export async function resumeTurn(session: LiveSession, because: Because): Promis
  */
 export async function stayParked(ports: Ports, session: LiveSession, parked: Parked): Promise<void> {
   const turn = session.currentTurn
-  const source = waitsFor(parked.fault)
+  const wait = waitOfTurn(turn, parked, session.policy)
   const settings = (): string => settingsOf(ports, session, parked.fault)
   const before = session.settingsIgnored ?? session.data.parkedUnder ?? settings()
   const hasChanged = (): boolean => isChanged(settings(), before)
   const { isShared } = ports.store
+  const deadline = deadlineAt(turn, session.policy)
   const seen = session.waitSince(parked.since)
   for (let probe = 0; ; probe += 1) {
     // By the clock, too: timers do not run while a machine sleeps. In a shared store, the time to probe is when it is claimed (I5).
-    const probeAt = ports.now() + (isShared ? 0 : nextProbe(ports, source, probe))
+    const probeAt = ports.now() + (isShared ? 0 : nextProbe(ports, wait.for, probe))
     const due = (): Due => {
       const now = ports.now()
-      return dueOf(turn, parked, session.policy, { now, probeAt, aheadMs: Math.max(0, now - seen()) })
+      return dueAt(wait, now, { deadline, probeAt, aheadMs: Math.max(0, now - seen()) })
     }
     if (await isWoken(session, due().at - ports.now())) return
     switch (due().now) {
@@ -86,7 +90,7 @@ export async function stayParked(ports: Ports, session: LiveSession, parked: Par
       case 'expiry':
         return endTurn(ports, session, waitedTooLong(parked.fault)) // I3
       case 'probe': {
-        const found = await session.unlessWoken((signal) => isReady(ports, session, source, hasChanged, signal))
+        const found = await session.unlessWoken((signal) => isReady(ports, session, wait.for, hasChanged, signal))
         if (found === 'woken') return
         if (found) return resumePaced(ports, session, 'signal')
         if (!isShared) break

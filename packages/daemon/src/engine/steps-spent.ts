@@ -19,13 +19,4 @@ export async function askForSteps(ports: Ports, session: LiveSession): Promise<v
 // ---- details ----
 
 const stepsSpent = (stepsMax: number): Fault =>
-  new Fault('quota_exceeded', {
-    boundary: 'daemon',
-    next: 'park',
-    reason: 'steps_spent',
-    message: {
-      happened: `The turn has used its ${stepsMax} step${stepsMax === 1 ? '' : 's'} and is not finished.`,
-      advice:
-        'Resume it or send another prompt to continue; --steps-max (stepsMax in a config or a request) allows more.',
-    },
-  })
+  new Fault('steps_spent', { facts: { limit: `${stepsMax} step${stepsMax === 1 ? '' : 's'}` }, reason: 'steps_spent' })

@@ -3,6 +3,24 @@ import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
 import { numberIn, type Row, type SqlValue } from './sqlite-statements.ts'
 import type { SessionSelection } from './store.ts'
 
+/**
+ * The conditions of both stores. A parked turn needs a person by its `class`, as `needsPerson` of its `Wait` does; `quota_exceeded`
+ * is how versions before `steps_spent` parked a turn without steps left.
+ */
+export const STATES: Readonly<Record<SessionFilter, string>> = {
+  needs: `(quarantined IS NOT NULL OR unknown_outcomes > 0
+    OR (turn_state = 'parked' AND (class = 'needs_action' OR category = 'quota_exceeded')))`,
+  parked: `(turn_state = 'parked')`,
+  retrying: `(turn_state = 'retrying')`,
+  running: `(turn_state = 'running')`,
+  queued: `(turn_state = 'queued')`,
+  finished: `(turn_state = 'finished')`,
+  failed: `(turn_state = 'failed')`,
+  cancelled: `(turn_state = 'cancelled')`,
+  unknown: '(unknown_outcomes > 0)',
+  idle: '(turn_state IS NULL)',
+}
+
 export type Query = { readonly sql: string; readonly values: readonly SqlValue[] }
 
 /** The rest of a query, after `FROM`. Ids are UUIDv7: sorted by id is sorted by age. */
@@ -41,20 +59,6 @@ export function countsIn(row: Row): Record<SessionFilter, number> {
 }
 
 // ---- details ----
-
-/** Each is 1 or 0, never NULL, so it can be counted. */
-const STATES: Readonly<Record<SessionFilter, string>> = {
-  needs: `(quarantined IS NOT NULL OR unknown_outcomes>0 OR (turn_state IS 'parked' AND class IS 'needs_action'))`,
-  parked: `(turn_state IS 'parked')`,
-  retrying: `(turn_state IS 'retrying')`,
-  running: `(turn_state IS 'running')`,
-  queued: `(turn_state IS 'queued')`,
-  finished: `(turn_state IS 'finished')`,
-  failed: `(turn_state IS 'failed')`,
-  cancelled: `(turn_state IS 'cancelled')`,
-  unknown: '(unknown_outcomes>0)',
-  idle: '(turn_state IS NULL)',
-}
 
 const TITLE = `data ->> '$.title'`
 const WORKSPACE = `data ->> '$.box.workspace'`

@@ -2,6 +2,7 @@
 import { faultFrom } from '@breakfall/faults'
 import { type AnswerState, reduceAnswer } from '@breakfall/model/internal'
 import type { SessionEvent } from '@breakfall/wire'
+import { countsAsFault, questionOf } from '@breakfall/wire/turn'
 
 export function advanced(answer: AnswerState, event: SessionEvent): AnswerState {
   switch (event.type) {
@@ -16,7 +17,12 @@ export function advanced(answer: AnswerState, event: SessionEvent): AnswerState 
     case 'taken-over':
       return reduceAnswer(answer, event)
     case 'parked':
-      return reduceAnswer(answer, { ...event, fault: faultFrom(event.fault).report })
+      return reduceAnswer(answer, {
+        ...event,
+        fault: faultFrom(event.fault).report,
+        isFree: !countsAsFault(event),
+        isQuestion: questionOf(event) !== undefined,
+      })
     case 'retry':
       return reduceAnswer(answer, {
         ...event,

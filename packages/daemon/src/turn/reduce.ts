@@ -9,7 +9,7 @@
 import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
-import { FIRST_STATUS, firstRecord, recordAfter, statusAfter } from '@breakfall/wire/turn'
+import { FIRST_STATUS, firstRecord, questionOf, recordAfter, statusAfter } from '@breakfall/wire/turn'
 import { advanced } from './answer-events.ts'
 import { addCost, NO_COST } from './cost.ts'
 import type { Approval, ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
@@ -257,10 +257,10 @@ function shortened(state: SessionFold, turn: TurnFold, event: SessionEventOf<'co
 }
 
 function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
-  const { fault, at: since, resumeAt, because } = event
+  const { fault, at: since, resumeAt, because, wait } = event
   return {
     ...turn,
-    parked: { fault: faultFrom(fault).report, since, resumeAt, ...(because === undefined ? {} : { because }) },
+    parked: { fault: faultFrom(fault).report, since, resumeAt, because, wait },
     usage: addUsage(turn.usage, event.usage),
     cost: addCost(turn.cost, event.usage, event.cost),
   }
@@ -268,7 +268,7 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
 
 /** A turn that had used up its steps gets as many again. */
 function resumed(turn: TurnFold): TurnFold {
-  const isGranted = turn.parked?.because === 'steps_spent'
+  const isGranted = turn.parked !== null && questionOf(turn.parked) === 'steps'
   return { ...turn, parked: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
 }
 

@@ -7,7 +7,7 @@
 import { FAULTS, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import { fingerprint } from '@breakfall/faults/internal'
 import { type AnyEvent, type EventType, isKnownEvent, parseEvent, type SessionEvent } from '@breakfall/wire'
-import { isFailedPark, isProgress } from '@breakfall/wire/turn'
+import { countsAsFault, isProgress } from '@breakfall/wire/turn'
 import type { FaultFate, FaultNotes, SeenFault } from '../store/seen.ts'
 import type { TurnFold } from './state.ts'
 
@@ -70,7 +70,7 @@ function faultIn(event: SessionEvent, step: number | null): SeenFault | undefine
   if (event.type === 'retry')
     return { ...place, ...described(event.fault), step: event.step, attempt: event.attempt, became: 'open' }
   if (event.type === 'parked')
-    return isFailedPark(event) ? { ...place, ...described(event.fault), became: 'parked' } : undefined
+    return countsAsFault(event) ? { ...place, ...described(event.fault), became: 'parked' } : undefined
   if (event.type === 'tool-result' && event.outcome === 'unknown')
     return { ...place, ...unknown(event.text), became: 'open' }
   if (event.type === 'turn-error' && event.category !== 'cancelled')

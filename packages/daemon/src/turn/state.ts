@@ -3,7 +3,7 @@ import type { FaultReport, Policy } from '@breakfall/faults'
 import type { ToolSpec } from '@breakfall/model'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
-import type { TurnRecord, TurnStatus } from '@breakfall/wire/turn'
+import type { TurnRecord, TurnStatus, Wait } from '@breakfall/wire/turn'
 import type { CancelRequest } from '../store/store.ts'
 import type { CostSum } from './cost.ts'
 
@@ -174,6 +174,8 @@ export type Parked = {
   readonly since: string
   readonly resumeAt: string | null
   readonly because?: string | undefined
+  /** Undefined in journals of earlier versions: `waitOf` derives it. */
+  readonly wait?: Wait | undefined
 }
 
 export type EndedTurn = {

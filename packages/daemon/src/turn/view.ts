@@ -10,7 +10,7 @@ import type {
   TurnState,
   TurnSummary,
 } from '@breakfall/wire'
-import type { TurnRecord } from '@breakfall/wire/turn'
+import { questionOf, type TurnRecord } from '@breakfall/wire/turn'
 import type { SessionPage, SessionRow } from '../store/store.ts'
 import { totalCost } from './cost.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
@@ -170,13 +170,19 @@ function recordView(record: TurnRecord): Partial<Turn> {
 /** The call that waits for a person. */
 function approvalView({ calls, parked }: TurnFold): Pick<Turn, 'approval'> {
   const call = calls.find(({ result, approval }) => result === null && approval?.decision === null)
-  if (parked?.because !== 'approval_needed' || call?.approval == null) return {}
+  if (parked === null || questionOf(parked) !== 'approval' || call?.approval == null) return {}
   const { callId, tool, arguments: given, approval } = call
   return { approval: { callId, tool, arguments: given, why: approval.why, expiresAt: approval.expiresAt } }
 }
 
-function parkedView({ fault: { category }, since, resumeAt, because }: Parked): NonNullable<Turn['parked']> {
-  return { category, since, resumeAt, ...(because === undefined ? {} : { because }) }
+function parkedView({ fault: { category }, since, resumeAt, because, wait }: Parked): NonNullable<Turn['parked']> {
+  return {
+    category,
+    since,
+    resumeAt,
+    ...(because === undefined ? {} : { because }),
+    ...(wait === undefined ? {} : { wait }),
+  }
 }
 
 function endedView({ turn, end }: EndedTurn, sessionId: string): Turn {

@@ -1,7 +1,8 @@
 /**
  * When a parked turn is due: at a time if one is known, for a cheap probe now and then, or when a person has acted. Pure.
+ * What it waits for is a `Wait` (`waitOf` of `@breakfall/wire/turn`).
  *
- * I1  `dueOf` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
+ * I1  `dueAt` alone says when a parked turn is due, whether a process keeps it in memory or a shared store does.
  * I2  A turn waits no longer than its policy allows. A turn that waits for a person has not failed and costs nothing: only its deadline
  *     ends it, or the expiry of the approval that it waits for.
  * I3  A wait that this process has seen does not end because someone turned the clock forward. Its times in the journal are those of
@@ -9,9 +10,8 @@
  */
 import { type FaultReport, LIMITS, type Policy } from '@breakfall/faults'
 import { probeDelayMs } from '@breakfall/faults/internal'
-import { type WaitsFor, waitsFor } from '@breakfall/wire/turn'
-import { deadlineAt } from './next.ts'
-import type { Parked, TurnFold } from './state.ts'
+import { resetsByItself, type Wait, waitOf, type WaitsFor, waitsFor } from '@breakfall/wire/turn'
+import type { Approval, Parked, TurnFold } from './state.ts'
 
 const AGAIN_MS = 60_000
 const BROKEN_ANSWER_MS = 5_000
@@ -30,7 +30,7 @@ export function resumeTime(
   now: number,
 ): number | null {
   if (requestedAt !== null) return requestedAt
-  const isQuota = fault.category === 'model_quota_exhausted' // resets on its own, or is raised, or another key is set
+  const isQuota = resetsByItself(fault)
   if (!isQuota && waitsFor(fault) !== 'time') return null
   const base = isQuota ? QUOTA_MS : Math.min(AGAIN_MS_MAX, firstWaitMs(fault) * 2 ** Math.min(20, parks))
   return now + Math.round(base * (1 + 0.2 * dice)) // jitter keeps many turns from resuming together
@@ -45,9 +45,9 @@ function firstWaitMs(fault: FaultReport): number {
 const isBrokenAnswer = ({ boundary, phase }: FaultReport): boolean => boundary === 'model' && phase === 'stream'
 
 /** What a parked turn waits for, and what resumes it. */
-export function waitText(fault: FaultReport, resumeAt: string | null): string {
-  const time = resumeAt === null ? '' : `${resumeAt.slice(0, 19).replace('T', ' ')} UTC`
-  switch (waitsFor(fault)) {
+export function waitText({ for: source, question, until }: Wait, fault: FaultReport): string {
+  const time = until === null ? '' : `${until.slice(0, 19).replace('T', ' ')} UTC`
+  switch (source) {
     case 'runner':
       if (fault.category === 'runner_not_available')
         return 'The turn waits until a runner that fits joins, or has room; a running daemon then resumes it.'
@@ -60,14 +60,12 @@ export function waitText(fault: FaultReport, resumeAt: string | null): string {
       return `The turn waits until ${time}; a running daemon then resumes it, and "resume" does so sooner.`
     case 'config': {
       const change = 'a change of the key, the token or the configuration resumes it'
-      return resumeAt === null
-        ? `The turn waits; ${change}.`
-        : `The turn waits until ${time} at most; ${change} sooner.`
+      return until === null ? `The turn waits; ${change}.` : `The turn waits until ${time} at most; ${change} sooner.`
     }
     case 'restart':
       return 'The turn waits for the next start of the daemon, which resumes it.'
     case 'person':
-      if (fault.category === 'approval_needed') return 'The turn waits for your answer; the call has not run.'
+      if (question === 'approval') return 'The turn waits for your answer; the call has not run.'
       return 'The turn waits; "resume" gives it as many steps again, and another prompt continues the conversation.'
     case 'journal':
       return `The turn waits until ${FREE_MIB} MiB are free on the journal's disk, or a quarter of a smaller disk; a running daemon then resumes it.`
@@ -83,9 +81,8 @@ export function probeIntervalMs(source: WaitsFor, probe: number, dice: number, f
 }
 
 /** When a turn that no daemon owns is claimed for a look at what it waits for. Null if there is nothing to look at. */
-export function unownedProbeAt({ fault, since, resumeAt }: Parked, now: number): number | null {
-  const source = waitsFor(fault)
-  if (source === 'person' || source === 'restart' || resumeAt !== null) return null
+export function unownedProbeAt({ for: source, until }: Wait, since: string, now: number): number | null {
+  if (source === 'person' || source === 'restart' || until !== null) return null
   const isNew = now - Date.parse(since) < NEW_MS
   return now + (isNew && source === 'runner' ? FIRST_PROBE_MS : UNOWNED_PROBE_MS[source])
 }
@@ -104,18 +101,20 @@ export type Due = {
   readonly now: 'deadline' | 'resume' | 'expiry' | 'probe' | null
 }
 
-/** I1 */
-export function dueOf(
-  turn: Pick<TurnFold, 'answer' | 'calls' | 'startedAt'>,
-  parked: Parked,
-  policy: Pick<Policy, 'deadlineMs' | 'parkMsMax'>,
-  { now, probeAt, aheadMs = 0 }: { readonly now: number; readonly probeAt: number | null; readonly aheadMs?: number },
+/** I1. A turn that was handed over resumes with the next daemon, whenever that starts. */
+export function dueAt(
+  { for: source, until, expiresAt }: Wait,
+  now: number,
+  {
+    deadline,
+    probeAt,
+    aheadMs = 0,
+  }: { readonly deadline: number | null; readonly probeAt: number | null; readonly aheadMs?: number },
 ): Due {
-  const expiry = expiresAt(turn, parked, policy)
   const times = [
-    ['deadline', deadlineAt(turn, policy)],
-    ['resume', resumesAt(parked)],
-    ['expiry', expiry === null ? null : expiry + aheadMs], // I3
+    ['deadline', deadline],
+    ['resume', source === 'restart' ? now : timeOf(until)],
+    ['expiry', expiresAt === null ? null : Date.parse(expiresAt) + aheadMs], // I3
     ['probe', probeAt],
   ] as const
   const ahead = times.map(([, at]) => at ?? Number.POSITIVE_INFINITY)
@@ -123,17 +122,26 @@ export function dueOf(
   return { at: Math.min(...ahead), now: passed?.[0] ?? null }
 }
 
-/** A turn that was handed over resumes with the next daemon, whenever that starts. */
-const resumesAt = ({ fault, since, resumeAt }: Parked): number | null =>
-  waitsFor(fault) === 'restart' ? Date.parse(since) : resumeAt === null ? null : Date.parse(resumeAt)
-
-/** I2 */
-function expiresAt(
-  { calls, answer }: Pick<TurnFold, 'answer' | 'calls'>,
-  { fault, since }: Parked,
-  { parkMsMax }: Pick<Policy, 'parkMsMax'>,
-): number | null {
-  if (waitsFor(fault) !== 'person') return Date.parse(since) + parkMsMax - answer.budget.parkedMs
-  const at = calls.find(({ approval }) => approval?.decision === null)?.approval?.expiresAt
-  return fault.category !== 'approval_needed' || at == null ? null : Date.parse(at)
+/** What a turn waits for, and until when. Journals of earlier versions do not say it: there it follows from the policy of now. */
+export function waitOfTurn(turn: TurnFold, parked: Parked, policy: Pick<Policy, 'parkMsMax'>): Wait {
+  const wait = waitOf(parked)
+  const asked = turn.calls.find(({ approval }) => approval?.decision === null)?.approval
+  return parked.wait ?? { ...wait, expiresAt: expiryOf(wait, parked.since, turn, policy, asked) }
 }
+
+/** I2. `asked`: the approval that it waits for. */
+export function expiryOf(
+  { for: source, question }: Wait,
+  since: string,
+  { answer }: Pick<TurnFold, 'answer'>,
+  { parkMsMax }: Pick<Policy, 'parkMsMax'>,
+  asked: Pick<Approval, 'expiresAt'> | null | undefined,
+): string | null {
+  if (question === 'approval') return asked?.expiresAt ?? null
+  if (source === 'person' || source === 'restart') return null
+  return new Date(Date.parse(since) + parkMsMax - answer.budget.parkedMs).toISOString()
+}
+
+// ---- details ----
+
+const timeOf = (at: string | null): number | null => (at === null ? null : Date.parse(at))

@@ -1,7 +1,8 @@
 /** How sessions and turns are found and listed, in every store. */
 import assert from 'node:assert/strict'
-import { Fault } from '@breakfall/faults'
+import { Fault, FAULTS, type FaultCategory } from '@breakfall/faults'
 import type { Turn, TurnSummary } from '@breakfall/wire'
+import { needsPerson, parkIn } from '@breakfall/wire/turn'
 import type { Append, EndedQuery, SessionRow, SessionSelection, Store } from '../../src/store/store.ts'
 import { summaryOf } from '../../src/turn/view.ts'
 import { appendOf, claimed, newSession, TURN_ID, turnOf } from './store-kit.ts'
@@ -70,22 +71,34 @@ export async function sessionsAreListed(store: Store): Promise<void> {
   assert.deepEqual((await store.listSessions({ limit: 0 })).rows, [])
 }
 
-export async function listsAreFiltered(store: Store): Promise<void> {
-  const at = '2026-11-15T12:00:00.000Z'
-  const summary = (state: TurnSummary['state'], fields: Partial<TurnSummary> = {}): Append['summary'] => {
-    const none = { faultsSurvived: 0, unknownOutcomes: 0, startedAt: at, endedAt: null, retry: null, marks: '' }
-    const turn = {
-      id: 't',
-      state,
-      prompt: '100 % of_it',
-      steps: 1,
-      attempts: 1,
-      fault: null,
-      parked: null,
-      ...none,
-    }
-    return { turn: { ...turn, ...fields }, updatedAt: at }
+const at = '2026-11-15T12:00:00.000Z'
+
+function summary(state: TurnSummary['state'], fields: Partial<TurnSummary> = {}): NonNullable<Append['summary']> {
+  const none = { faultsSurvived: 0, unknownOutcomes: 0, startedAt: at, endedAt: null, retry: null, marks: '' }
+  const turn = { id: 't', state, prompt: '100 % of_it', steps: 1, attempts: 1, fault: null, parked: null, ...none }
+  return { turn: { ...turn, ...fields }, updatedAt: at }
+}
+
+/** Whatever parks a turn: `needs` finds what `waitOf` says needs a person. */
+export async function whatNeedsAPersonIsListed(store: Store): Promise<void> {
+  const needing: string[] = []
+  for (const category of Object.keys(FAULTS) as FaultCategory[]) {
+    const fault = { category, class: FAULTS[category].class, title: 'x', error: 'x' }
+    const parked = summary('parked', { fault, parked: { category, since: at, resumeAt: null } })
+    const session = await claimed(store)
+    await store.append({ ...appendOf(session, 0, ['1']), summary: parked })
+    const park = parkIn(parked.turn)
+    if (park !== null && needsPerson(park)) needing.push(session.id)
+    const ended = await claimed(store)
+    await store.append({ ...appendOf(ended, 0, ['1']), summary: summary('failed', { fault }) })
   }
+  assert.ok(needing.length > 8)
+  const { rows, counts } = await store.listSessions({ limit: 200, states: ['needs'], withCounts: true })
+  assert.deepEqual(rows.map(({ id }) => id).toSorted(), needing.toSorted())
+  assert.equal(counts?.needs, needing.length)
+}
+
+export async function listsAreFiltered(store: Store): Promise<void> {
   const fault = { category: 'model_auth_failed', class: 'needs_action', title: 'x', error: 'x' }
   const summaries = {
     finished: summary('finished'),

@@ -11,6 +11,7 @@ import {
   listsAreFiltered,
   longPromptsAreFound,
   sessionsAreListed,
+  whatNeedsAPersonIsListed,
   turnsAreListed,
 } from './lists-suite.ts'
 import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID, turnOf } from './store-kit.ts'
@@ -297,6 +298,7 @@ export function storeSuite(adapter: Adapter): void {
 
     scenario('sessions are listed newest first, in pages', sessionsAreListed)
 
+    scenario('a list of what needs a person has the turns that wait for one, and no others', whatNeedsAPersonIsListed)
     scenario('a list is filtered by how turns ended and by text, and counts what each filter finds', listsAreFiltered)
     scenario('a text is found anywhere in the last prompt, however long it is', longPromptsAreFound)
 

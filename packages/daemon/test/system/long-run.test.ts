@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import type { SessionEvent } from '@breakfall/wire'
+import type { SessionEvent, SessionList } from '@breakfall/wire'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { wholeLines } from '../../../../test/kit/whole-lines.ts'
 import { type DaemonOptions, startDaemon } from '../../src/index.ts'
@@ -161,8 +161,15 @@ test('a turn without steps left parks and asks; resume grants as many again, and
   const first = await api.prompt(id, 'go')
   const isParked = (event: SessionEvent): boolean => event.type === 'parked'
   const parked = lastOf(await api.events(id, isParked), 'parked')
-  assert.deepEqual([parked.because, parked.resumeAt, parked.fault.category], ['steps_spent', null, 'quota_exceeded'])
+  assert.deepEqual([parked.because, parked.resumeAt, parked.fault.category], ['steps_spent', null, 'steps_spent'])
   assert.match(parked.fault.error, /has used its 2 steps and is not finished\. The turn waits/)
+  const wait = { for: 'person', question: 'steps', needsPerson: true, until: null, expiresAt: null }
+  assert.deepEqual(parked.wait, wait)
+  const { json } = await api.call<SessionList>('GET', '/v1/sessions?state=needs')
+  assert.deepEqual(
+    json.sessions.map(({ turn }) => [turn?.id, turn?.parked?.wait]),
+    [[first, wait]],
+  )
   const view = await api.turn(first)
   assert.deepEqual([view.state, view.parked?.because], ['parked', 'steps_spent'])
   assert.equal((await api.call('POST', `/v1/turns/${first}/resume`, {})).status, 202)
@@ -175,5 +182,5 @@ test('a turn without steps left parks and asks; resume grants as many again, and
   assert.equal(lastOf(events, 'turn-end').text, 'finished')
   const never = await api.session({ policy: { stepsMax: 2, park: 'never' } })
   const failed = lastOf(await api.ended(never.id, await api.prompt(never.id, 'go')), 'turn-error')
-  assert.deepEqual([failed.category, failed.stopped], ['quota_exceeded', 'steps_spent'])
+  assert.deepEqual([failed.category, failed.stopped], ['steps_spent', 'steps_spent'])
 })

@@ -161,3 +161,21 @@ test('an approval that no one gives expires, although no daemon owns the session
   assert.deepEqual([end.category, end.stopped], ['approval_needed', 'park_time_spent'])
   assert.ok(Date.parse(end.at) - Date.parse(parked.at) >= 500, 'not before its time')
 })
+
+test('an approval expires although the daemon that asked for it has died', LIMIT, async (t) => {
+  const { options } = await optionsFor(t, inOrder(bash('c1', 'echo never'), { text: 'done' }))
+  const runner = await testRunner(t)
+  const policy = { backoffMs: 1, approve: 'always', approveMsMax: 2_000 } as const
+  const store = (name: string) => ({ url: database.url, name, leaseMs: 1_500 })
+  const first = await spawnDaemon({ ...options, policy, store: store('a'), runner: runner.config })
+  atEnd(t, () => first.kill('SIGKILL'))
+  const { id } = await first.api.session()
+  const turnId = await first.api.prompt(id, 'go')
+  const { expiresAt } = lastOf(await first.api.events(id, ({ type }) => type === 'parked'), 'parked').wait ?? {}
+  first.kill('SIGKILL')
+  await first.ended
+  const { api } = await rig(t, inOrder(), { policy, store: store('b'), runner: runner.config })
+  const end = lastOf(await api.ended(id, turnId), 'turn-error')
+  assert.deepEqual([end.category, end.stopped], ['approval_needed', 'park_time_spent'])
+  assert.ok(Date.parse(end.at) >= Date.parse(expiresAt ?? ''), 'not before its time')
+})

@@ -9,7 +9,6 @@
  * I5  An outage starts at the first failure that cost nothing, by the time of its event, so a crash does not refill patience.
  */
 import type { FaultReport } from '@breakfall/faults'
-import { isFailedPark, isQuestion } from '@breakfall/wire/turn'
 import { type AnswerState, NO_STEP, type ShownPart } from './state.ts'
 
 export type MachineEvent =
@@ -32,16 +31,21 @@ export type MachineEvent =
   | RetryEvent
   /** The conversation is shorter now. `attempt` wrote a summary for it. */
   | { readonly type: 'compacted'; readonly attempt?: number | undefined }
-  | {
-      readonly type: 'parked'
-      readonly at: string
-      readonly fault: FaultReport
-      readonly because?: string | undefined
-    }
+  | ParkedEvent
   | { readonly type: 'resumed'; readonly at: string }
   | { readonly type: 'taken-over' }
   /** The answer failed for good. In a journal the turn ends here. */
   | { readonly type: 'stopped'; readonly attempt: number; readonly fault: FaultReport }
+
+export type ParkedEvent = {
+  readonly type: 'parked'
+  readonly at: string
+  readonly fault: FaultReport
+  /** Nothing failed: it costs neither a park nor an attempt. */
+  readonly isFree?: boolean
+  /** A person was asked whether to continue, and the time until the answer does not count. */
+  readonly isQuestion?: boolean
+}
 
 export type RetryEvent = {
   readonly type: 'retry'
@@ -82,7 +86,7 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
     case 'compacted':
       return compacted(state, event.attempt)
     case 'parked':
-      return parked(state, event.fault, event.at, event.because)
+      return parked(state, event)
     case 'resumed':
       return resumed(state, event.at)
     case 'taken-over':
@@ -202,20 +206,21 @@ function compacted(state: AnswerState, attempt: number | undefined): AnswerState
   }
 }
 
-/** A hand-over and a question to a person are not failures. */
-function parked(state: AnswerState, fault: FaultReport, since: string, because: string | undefined): AnswerState {
-  const isFree = !isFailedPark({ because, fault })
+function parked(
+  state: AnswerState,
+  { fault, at: since, isFree = false, isQuestion = false }: ParkedEvent,
+): AnswerState {
   const { budget } = state
   const counted = isFree ? budget : { ...budget, failures: budget.failures + 1, parks: budget.parks + 1 } // I2
   const { retry } = fault // of the attempt that failed, if the park is about one
   const next = state.isAnswering && retry !== undefined ? seen(state, retry.attempt) : state
-  return { ...next, parked: { since, isHandover: isFree, isQuestion: isQuestion({ because }) }, budget: counted }
+  return { ...next, parked: { since, isFree, isQuestion }, budget: counted }
 }
 
 /** What the turn waited for is there: the step gets all its attempts again, starting with the first model. */
 function resumed(state: AnswerState, at: string): AnswerState {
   if (state.parked === null) return askingAgain(state)
-  const { since, isHandover: isFree, isQuestion: wasQuestion } = state.parked
+  const { since, isFree, isQuestion: wasQuestion } = state.parked
   const { budget } = state
   const parkedMs = budget.parkedMs + (wasQuestion ? 0 : Math.max(0, Date.parse(at) - Date.parse(since)))
   return {

@@ -39,7 +39,8 @@ export type AnswerState = {
   /** Set while the turn is parked. */
   readonly parked: {
     readonly since: string
-    readonly isHandover: boolean
+    /** Nothing failed: it costs neither a park nor an attempt. */
+    readonly isFree: boolean
     /** A person was asked whether to continue. */
     readonly isQuestion: boolean
   } | null

@@ -6,22 +6,11 @@
  */
 import type { SessionEvent } from '../events.ts'
 import type { EventType } from '../names.ts'
-
-type Because = { readonly because?: string | null | undefined }
-
-/** Parked because a person has to decide: whether the turn gets more steps, or a call may run. */
-export const isQuestion = ({ because }: Because): boolean => because === 'steps_spent' || because === 'approval_needed'
-
-/** A daemon that shuts down parks its turns, and the next one resumes them. It costs neither a park nor an attempt. */
-export const isHandover = (category: string): boolean => category === 'shutting_down'
-
-/** I1 */
-export const isFailedPark = (park: Because & { readonly fault: { readonly category: string } }): boolean =>
-  !isQuestion(park) && !isHandover(park.fault.category)
+import { countsAsFault } from './wait.ts'
 
 /** I1 */
 export const isFault = (event: SessionEvent): boolean =>
-  event.type === 'retry' || event.type === 'taken-over' || (event.type === 'parked' && isFailedPark(event))
+  event.type === 'retry' || event.type === 'taken-over' || (event.type === 'parked' && countsAsFault(event))
 
 /** I2. The result of a call is none: a call that a fault ends gets one, too. */
 export const isProgress = (type: EventType): boolean =>

@@ -4,7 +4,7 @@
  */
 import type { SessionEvent, SessionEventOf } from '../events.ts'
 import type { EventType } from '../names.ts'
-import { isHandover } from './faults.ts'
+import { isHandover } from './wait.ts'
 
 export type TurnRecord = {
   /** Its events in the journal, except for those that come by the hundred. */

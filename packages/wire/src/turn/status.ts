@@ -1,7 +1,8 @@
 /** How a turn is, from its events: its state, its faults, the retry that it waits for. Pure, and bounded however long the turn is. */
 import type { SessionEvent } from '../events.ts'
 import type { EventType, TurnState } from '../names.ts'
-import { countFaults, type FaultCount, isHandover, NO_FAULTS } from './faults.ts'
+import { countFaults, type FaultCount, NO_FAULTS } from './faults.ts'
+import { isHandover } from './wait.ts'
 
 export type TurnStatus = {
   readonly state: TurnState

@@ -2,6 +2,7 @@
 import type { SessionViewer } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import type { ApprovalDecision, Turn } from '@breakfall/wire'
+import { parkIn, questionOf } from '@breakfall/wire/turn'
 import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient } from '../../daemon/find.ts'
 import { keyForTurn } from '../../model/brought-model.ts'
@@ -60,7 +61,8 @@ async function list(viewer: SessionViewer, isWhole: boolean, { out }: Context): 
   const { sessions } = await viewer.sessionPage({ state: 'parked' })
   const waiting: Turn[] = []
   for (const { turn } of sessions) {
-    if (turn?.parked?.category === 'approval_needed') waiting.push(await viewer.turn(turn.id))
+    const park = parkIn(turn)
+    if (turn != null && park !== null && questionOf(park) === 'approval') waiting.push(await viewer.turn(turn.id))
   }
   showWaiting(waiting, isWhole, out)
 }

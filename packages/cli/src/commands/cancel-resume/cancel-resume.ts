@@ -2,6 +2,7 @@
 import type { DaemonClient, SessionViewer } from '@breakfall/client'
 import { EXIT_CODES, Fault, faultFrom } from '@breakfall/faults'
 import { isTerminal, type ProviderGiven, type Session, type SessionEvent, type Turn } from '@breakfall/wire'
+import { parkIn, questionOf } from '@breakfall/wire/turn'
 import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../../daemon/find.ts'
 import { keyForTurn } from '../../model/brought-model.ts'
@@ -125,8 +126,10 @@ async function onlyParked(viewer: SessionViewer, { out }: Context): Promise<stri
 }
 
 /** A resume would put the question of an approval again. */
-const isResumable = (turn: Session['turn']): boolean =>
-  turn?.parked != null && turn.parked.category !== 'approval_needed'
+function isResumable(turn: Session['turn']): boolean {
+  const park = parkIn(turn)
+  return park !== null && questionOf(park) !== 'approval'
+}
 
 const SETTLE_MS = 3_000 // a server that refuses a key, or a port that refuses connections, has answered by then
 

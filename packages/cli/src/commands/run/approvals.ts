@@ -9,6 +9,7 @@
  */
 import { messageOf } from '@breakfall/faults/internal'
 import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
+import { questionOf } from '@breakfall/wire/turn'
 import { type CallText, callText } from '../../render/call-text.ts'
 import type { Output } from '../../terminal/output.ts'
 import { CTRL_C, ENTER, type Key, keysOf, type KeyState, NO_KEYS, OTHER } from './keys.ts'
@@ -56,7 +57,7 @@ export class Approvals implements Disposable {
       return false
     }
     const question = this.#question
-    if (event.because !== 'approval_needed' || question === undefined) return false
+    if (questionOf(event) !== 'approval' || question === undefined) return false
     if (this.#out.json || this.#keyboard.isTTY !== true || !this.#out.isTerminal) return false // I2
     await this.#ask(question)
     return true

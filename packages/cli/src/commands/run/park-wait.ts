@@ -4,10 +4,9 @@
  * I1  The run waits for a parked turn for a while, or not at all if nothing can change in that time. The turn stays parked.
  * I2  A signal leaves a parked turn, or a turn of another run, alone. Otherwise it cancels the turn.
  */
-import { faultFrom } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEventOf } from '@breakfall/wire'
-import { isQuestion, needsPerson } from '@breakfall/wire/turn'
+import { continuesByItself } from '@breakfall/wire/turn'
 import type { Interrupt } from '../../terminal/interrupt.ts'
 import type { Output } from '../../terminal/output.ts'
 
@@ -54,9 +53,7 @@ export class ParkWait implements Disposable {
     if (isAnswered) return this.#leaveOnSignal(true)
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
-    const isHopeless =
-      (isQuestion(event) || needsPerson(faultFrom(event.fault).report)) &&
-      (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
+    const isHopeless = !continuesByItself(event) && (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act
     if (isHopeless || waitMs === 0) return this.#leaving.abort() // I1
     if (this.#timer !== undefined) return
     this.#timer = setTimeout(() => this.#leaving.abort(), waitMs)

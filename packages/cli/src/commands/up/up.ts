@@ -150,7 +150,7 @@ export function unfinishedLine({ sessionId, workspace, provider, model, state, c
   const where = `session ${sessionId}${workspace === null ? '' : ` in ${workspace}`}, model ${model}`
   const what = `${where}${provider === null || provider.baseUrl === '' ? '' : ` at ${provider.baseUrl}`}`
   if (state === 'cut-off') return `resuming ${what}`
-  if (state === 'waiting' && category !== null && WAITS_FOR_YOU.has(category))
+  if (state === 'asking' && category !== null)
     return `waiting  ${what}: parked (${category}); ${howItContinues(sessionId, true, category)}`
   if (state === 'waiting') return `waiting  ${what}: parked (${category}), and resumes on its own`
   return `parked   ${what}: ${category}. Fix that, then: ${cmd('resume')} ${sessionId}`
@@ -180,9 +180,6 @@ async function untilIdle({ sessions }: Daemon, onBusy: () => void): Promise<void
 
 /** Resolves when the process that started this daemon has exited. */
 const inputEnds = (): Promise<unknown> => once(process.stdin.resume(), 'close')
-
-/** Only your answer continues these. */
-const WAITS_FOR_YOU: ReadonlySet<string> = new Set(['approval_needed', 'quota_exceeded'])
 
 /**
  * Chooses again only if the model's settings have changed, because the daemon asks before every answer. A run's daemon inherits

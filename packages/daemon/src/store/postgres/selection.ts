@@ -1,6 +1,6 @@
 /** Which sessions a list shows, as SQL. Pure. All of it reads the sessions' own rows, and the view of a turn whose prompt is long. */
-import { SESSION_FILTERS, type SessionFilter } from '@breakfall/wire'
-import { countsIn } from '../sqlite-selection.ts'
+import { SESSION_FILTERS } from '@breakfall/wire'
+import { countsIn, STATES } from '../sqlite-selection.ts'
 import type { SessionSelection } from '../store.ts'
 import type { PgValue } from './connection.ts'
 import { isUuid } from './values.ts'
@@ -40,19 +40,6 @@ class Values {
     this.all.push(value)
     return `$${this.all.length}`
   }
-}
-
-const STATES: Readonly<Record<SessionFilter, string>> = {
-  needs: `(s.quarantined IS NOT NULL OR s.unknown_outcomes > 0 OR (s.turn_state = 'parked' AND s.class = 'needs_action'))`,
-  parked: `(s.turn_state = 'parked')`,
-  retrying: `(s.turn_state = 'retrying')`,
-  running: `(s.turn_state = 'running')`,
-  queued: `(s.turn_state = 'queued')`,
-  finished: `(s.turn_state = 'finished')`,
-  failed: `(s.turn_state = 'failed')`,
-  cancelled: `(s.turn_state = 'cancelled')`,
-  unknown: '(s.unknown_outcomes > 0)',
-  idle: '(s.turn_state IS NULL)',
 }
 
 /** A row has 200 code units of the prompt, which are at least 100 characters. */
