@@ -100,6 +100,23 @@ test('steps proves with real sh that every tool ran once and in order', (t) => {
   assert.match(answers.at(-1)?.text ?? '', /^All 12 steps ran, each once and in order\. Checksum: \d+ \d+\.$/)
 })
 
+test('a second turn of a conversation has its own file, so its steps are right, too', (t) => {
+  const { tools, folder } = realTools(t, {})
+  const { conversation } = play('rehearsal/steps-3', 'go', tools)
+  const script = scriptFor('rehearsal/steps-3', 'go')
+  assert.ok(script)
+  const messages: Message[] = [...conversation, { role: 'user', text: 'again', calls: [], callId: null }]
+  for (;;) {
+    const { text, calls } = answerTo(script, messages, null)
+    messages.push({ role: 'assistant', text, calls, callId: null })
+    const [call] = calls
+    if (call === undefined) break
+    messages.push({ role: 'tool', text: tools(call.name, call.arguments), calls: [], callId: call.id })
+  }
+  assert.match(messages.at(-1)?.text ?? '', /^All 3 steps ran, each once and in order/)
+  assert.equal(readFileSync(join(folder, 'steps-2.log'), 'utf8').split('\n').length - 1, 3)
+})
+
 test('the steps tool does exactly what sh does', (t) => {
   const { tools } = realTools(t, {})
   const tool = createStepsTool()

@@ -16,6 +16,8 @@ export type Message = {
 }
 
 export type Turn = {
+  /** How many prompts the conversation had before. */
+  readonly earlier: number
   readonly prompt: string
   /** Every tool call of this turn in order, with its result if there is one. */
   readonly calls: readonly (ToolCall & { readonly result: string | null })[]
@@ -132,6 +134,7 @@ export function turnOf(conversation: readonly Message[]): Turn {
   const turn = messages.slice(answered + 1)
   const results = new Map(turn.filter((m) => m.role === 'tool').map((m) => [m.callId, m.text]))
   return {
+    earlier: messages.slice(0, answered + 1).filter(({ role }) => role === 'user').length,
     prompt: turn.find((message) => message.role === 'user')?.text ?? '',
     calls: turn.flatMap((m) => m.calls.map((call) => ({ ...call, result: results.get(call.id) ?? null }))),
     prefill: isPrefilled ? last.text : '',

@@ -8,16 +8,18 @@
 import type { Move, Turn } from './conversation.ts'
 
 export const STEPS_MAX = 10_000
-export const STEPS_FILE = 'steps.log'
+/** Each turn of a conversation has its own file: lines of an earlier turn would change every checksum. */
+export const stepsFile = (earlier: number): string => (earlier === 0 ? 'steps.log' : `steps-${earlier + 1}.log`)
 
 export function steps(turn: Turn, count: number): Move {
   const sums = checksums(count)
-  const state = stateOf(turn, sums)
+  const file = stepsFile(turn.earlier)
+  const state = stateOf(turn, file, sums)
   if (state.wrong !== null) return { text: `Step ${state.wrong.step} is wrong: ${state.wrong.why}` }
   if (state.isUnsure) {
     return {
       text: `I did not see the result of step ${state.done + 1}, so I will check the file.`,
-      calls: [bash(CHECK_COMMAND)],
+      calls: [bash(checkCommand(file))],
     }
   }
   const step = state.done + 1
@@ -28,26 +30,28 @@ export function steps(turn: Turn, count: number): Move {
   return {
     ...(step % 3 === 1 ? { reasoning: `${step - 1} of ${count} steps are done. Line ${step} is next.` } : {}),
     text: `Step ${step} of ${count}: I add line ${step}.`,
-    calls: [bash(stepCommand(step, count))],
+    calls: [bash(stepCommand(step, count, file))],
   }
 }
 
-export function stepCommand(step: number, count: number): string {
-  return `echo 'line ${step} of ${count}' >> ${STEPS_FILE}; cksum < ${STEPS_FILE}`
+export function stepCommand(step: number, count: number, file = stepsFile(0)): string {
+  return `echo 'line ${step} of ${count}' >> ${file}; ${checkCommand(file)}`
 }
 
 /** A tool that does what `sh` would do with these commands, without a process: for thousands of runs. */
 export function createStepsTool(): { bash(command: string): string; readonly log: string } {
-  let log = ''
+  const logs = new Map<string, string>()
   return {
     bash: (command) => {
-      const [, line] = /^echo '(line \d+ of \d+)' >> steps\.log; cksum < steps\.log$/.exec(command) ?? []
-      if (line === undefined && command !== CHECK_COMMAND) return `sh: not supported here: ${command}`
-      if (line !== undefined) log += `${line}\n`
+      const [, line, file] =
+        /^(?:echo '(line \d+ of \d+)' >> steps[-\d]*\.log; )?cksum < (steps[-\d]*\.log)$/.exec(command) ?? []
+      if (file === undefined) return `sh: not supported here: ${command}`
+      const log = (logs.get(file) ?? '') + (line === undefined ? '' : `${line}\n`)
+      logs.set(file, log)
       return `${cksum(Buffer.from(log))}\n`
     },
     get log() {
-      return log
+      return logs.get(stepsFile(0)) ?? ''
     },
   }
 }
@@ -59,7 +63,7 @@ export function cksum(bytes: Uint8Array): string {
 
 // ---- details ----
 
-const CHECK_COMMAND = `cksum < ${STEPS_FILE}`
+const checkCommand = (file: string): string => `cksum < ${file}`
 const bash = (command: string): { name: string; arguments: Record<string, unknown> } => ({
   name: 'bash',
   arguments: { command },
@@ -74,7 +78,8 @@ type State = {
 }
 
 /** The latest evidence decides: a client may drop older results from a long conversation. */
-function stateOf(turn: Turn, sums: readonly string[]): State {
+function stateOf(turn: Turn, file: string, sums: readonly string[]): State {
+  const check = checkCommand(file)
   let state: State = { done: 0, isUnsure: false, wrong: null }
   let tries = 0
   for (const { arguments: args, result } of turn.calls) {
@@ -83,10 +88,10 @@ function stateOf(turn: Turn, sums: readonly string[]): State {
     const step = number === undefined ? state.done + 1 : Number(number)
     if (gives(result, sums[step])) state = { done: step, isUnsure: false, wrong: null }
     else if (number !== undefined) state = { done: step - 1, isUnsure: true, wrong: null }
-    else if (command !== CHECK_COMMAND) state = { ...state, isUnsure: true } // a call that was cut off on its way to the client
+    else if (command !== check) state = { ...state, isUnsure: true } // a call that was cut off on its way to the client
     else if (gives(result, sums[step - 1])) state = { done: step - 1, isUnsure: false, wrong: null }
-    else state = { done: step - 1, isUnsure: true, wrong: { step, why: mismatch(sums[step], result) } }
-    tries = state.done === step ? 0 : tries + (command === CHECK_COMMAND ? 0 : 1)
+    else state = { done: step - 1, isUnsure: true, wrong: { step, why: mismatch(file, sums[step], result) } }
+    tries = state.done === step ? 0 : tries + (command === check ? 0 : 1)
     if (tries > TRIES_MAX) state = { ...state, wrong: { step, why: `after ${tries} tries the line is still missing.` } }
   }
   return state
@@ -95,8 +100,8 @@ function stateOf(turn: Turn, sums: readonly string[]): State {
 const gives = (result: string | null, sum: string | undefined): boolean =>
   result !== null && sum !== undefined && new RegExp(`(?<!\\d)${sum}(?!\\d)`).test(result)
 
-const mismatch = (sum: string | undefined, result: string | null): string =>
-  `${STEPS_FILE} should give ${sum}, got ${JSON.stringify((result ?? '').slice(0, 200))}. ` +
+const mismatch = (file: string, sum: string | undefined, result: string | null): string =>
+  `${file} should give ${sum}, got ${JSON.stringify((result ?? '').slice(0, 200))}. ` +
   'The file existed before (delete it and start again), or a line was added twice or is missing.'
 
 /** The checksum after each step; the one at 0 is that of the empty file. */
