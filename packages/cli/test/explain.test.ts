@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { Fault, FAULT_CATEGORIES, FAULTS, joinMessage, messageFor, toProblem } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
@@ -252,6 +254,56 @@ test('a missing file is reported as missing, not explained as an unknown error',
   const viewer = (): never => assert.fail('no daemon is needed')
   for (const given of ['no-such.log', './no/such', '/no/such/file'])
     await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /There is no file/)
+})
+
+test('a file without a known failure is said to have none, and a folder is no file', async () => {
+  const viewer = (): never => assert.fail('no daemon is needed')
+  const folder = mkdtempSync(join(tmpdir(), 'breakfall-explain-'))
+  const file = join(folder, 'build.log')
+  writeFileSync(file, 'compiling\nlinking\nall is well\n')
+  try {
+    const explanation = await explanationFor({ given: file, viewer })
+    assert.equal(explanation.by, 'nothing known')
+    assert.equal(explanation.report.error, `${file} has 3 lines; none matches a known failure.`)
+    await assert.rejects(explanationFor({ given: folder, viewer }), /is not a file/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test("a database that refuses connections is not the model server, unless the user says that it is the model's boundary", () => {
+  for (const [text, server] of [
+    ['Error: connect ECONNREFUSED 127.0.0.1:5432', 'PostgreSQL'],
+    ['connection to server at "localhost" (127.0.0.1), port 5432 failed: Connection refused', 'PostgreSQL'],
+    ['[ioredis] Unhandled error event: Error: connect ECONNREFUSED 10.0.0.4:7001', 'Redis'],
+    ['Error: connect ETIMEDOUT 10.0.0.9:3306\n    at TCPConnectWrap (node:net:1)', 'MySQL'],
+  ] as const) {
+    const { report, by } = explain(text)
+    assert.deepEqual([report.category, by], ['other', "another program's server"], text)
+    assert.match(report.error, new RegExp(`^This is about ${server}, not about the model server`), text)
+  }
+  assert.equal(explain('Error: connect ECONNREFUSED 127.0.0.1:5432', 'model').report.category, 'model_unreachable')
+  assert.equal(explain('Error: connect ECONNREFUSED 127.0.0.1:8080').report.category, 'model_unreachable')
+})
+
+test('a line that Breakfall printed is explained as what it names', () => {
+  const raw = 'connect ECONNREFUSED 127.0.0.1:41231'
+  for (const line of [
+    `⚡ runner_unreachable: ${raw} → looking up the address again (1/6)`,
+    `breakfall: The runner does not answer.\n  runner_unreachable: ${raw}`,
+    `12:00:01 ⚡ abc123  runner_unreachable: ${raw}`,
+  ]) {
+    const { report } = explain(line)
+    assert.deepEqual([report.category, report.errorRaw], ['runner_unreachable', raw], line)
+  }
+  for (const line of [
+    '⏸ still parked after 2 steps: waiting for the network (network_down)',
+    '2026-11-15 22:40:36 UTC  turn parked: network_down (session 01a1e15e-9b05)',
+    '  survived network_down ×2: fetch failed → resumed',
+  ])
+    assert.equal(explain(line).report.category, 'network_down', line)
+  for (const line of ['error: not_found: no such user', '{"code":"network_down"}', 'see docs/faults/network_down'])
+    assert.equal(explain(line).by, 'nothing known', line)
 })
 
 test('an unknown text has no culprit', () => {

@@ -17,9 +17,10 @@ export const EXPLAIN = command<ExplainOptions>({
   ],
   flags: (explain) =>
     explain.addOption(
-      new Option('--boundary <boundary>', 'the boundary at which it happened')
-        .choices([...BOUNDARIES])
-        .default('model'),
+      // Not set here: without the flag, a text that names another server is not about the model's.
+      new Option('--boundary <boundary>', 'the boundary at which it happened (default: "model")').choices([
+        ...BOUNDARIES,
+      ]),
     ),
   run: async (context, options, [input]) => (await import('./explain.ts')).explainCommand(context, input, options),
 })

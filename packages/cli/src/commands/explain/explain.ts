@@ -9,17 +9,19 @@ import { faultPage } from '../../render/fault-help.ts'
 import { howToContinue, isAbandoned } from '../../render/parked.ts'
 import { fullId, ifNotFound, isFullId, lastTurnId } from '../../sessions/lookup.ts'
 import type { Output } from '../../terminal/output.ts'
+import { counted } from '../../text/amounts.ts'
 import { explain, type Explanation } from './explanation.ts'
 
 /** Longer inputs are cut to their end. */
 const INPUT_BYTES_MAX = 64 * 1024 * 1024
 
-export type ExplainOptions = { readonly boundary: Boundary }
+export type ExplainOptions = { readonly boundary?: Boundary }
 
 export type ExplainInput = {
   /** A file, `-`, the id of a turn, or the text itself. */
   readonly given: string | undefined
-  readonly boundary: Boundary
+  /** Undefined: not named, so it is the model's unless the text names another server. */
+  readonly boundary?: Boundary | undefined
   /** Where turns are looked up. */
   readonly viewer: () => Promise<SessionViewer>
 }
@@ -51,7 +53,7 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   const { category, error, errorRaw, phase } = report
   if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our terms')
     return [style('bold', error)]
-  if (by === 'nothing known')
+  if (by === 'nothing known' || by === "another program's server")
     return errorRaw === '' || report.error.startsWith(errorRaw)
       ? [style('bold', error)]
       : [style('bold', error), '', rawLine(errorRaw)]
@@ -82,9 +84,11 @@ export async function explanationFor({ given, boundary, viewer }: ExplainInput):
   if (text.trim() === '' && (given === undefined || given.trim() === ''))
     throw new Fault('invalid_request', { error: `Nothing to explain; ${USAGE}` })
   const explanation = explain(text, boundary)
-  if (given !== undefined && explanation.by === 'nothing known' && looksLikePath(given))
-    throw new Fault('invalid_request', { error: `There is no file ${given} to explain; ${USAGE}` })
-  return explanation
+  if (given === undefined || explanation.by !== 'nothing known') return explanation
+  if (isFile(given)) return { ...explanation, report: { ...explanation.report, error: noFailureIn(given, text) } }
+  if (!looksLikePath(given)) return explanation
+  const problem = existsSync(given) ? `${given} is not a file` : `There is no file ${given} to explain`
+  throw new Fault('invalid_request', { error: `${problem}; ${USAGE}` })
 }
 
 // ---- details, in the order they are used above ----
@@ -115,6 +119,13 @@ const unavailable = (): undefined => undefined
 /** At least six characters: anything shorter is an exit code, a status or a word. */
 const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/
 
+const isFile = (given: string): boolean => statSync(given, { throwIfNoEntry: false })?.isFile() === true
+
+function noFailureIn(file: string, text: string): string {
+  const lines = text === '' ? 0 : text.replace(/\n$/, '').split('\n').length
+  return `${file} has ${counted(lines, 'line')}; none matches a known failure.`
+}
+
 const looksLikePath = (given: string): boolean =>
   /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
 
@@ -143,8 +154,7 @@ async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
 const USAGE = `give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | ${cmd('explain')} -`
 
 async function readInput(given: string | undefined): Promise<string> {
-  if (given !== undefined && given !== '-')
-    return existsSync(given) && statSync(given).isFile() ? endOfFile(given) : given
+  if (given !== undefined && given !== '-') return isFile(given) ? endOfFile(given) : given
   if (process.stdin.isTTY) return ''
   const chunks: Buffer[] = []
   let length = 0

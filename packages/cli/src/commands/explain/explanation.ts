@@ -30,10 +30,13 @@ export type Explanation = {
     | 'one of our exit codes'
     | 'a turn without a fault'
     | 'an error'
+    | "another program's server"
     | 'nothing known'
 }
 
-export function explain(text: string, boundary: Boundary = 'model'): Explanation {
+/** `named`: the boundary, if the user named one. */
+export function explain(text: string, named?: Boundary): Explanation {
+  const boundary = named ?? 'model'
   const trimmed = text.trim()
   const diagnostics = diagnose(trimmed)
   return (
@@ -42,6 +45,8 @@ export function explain(text: string, boundary: Boundary = 'model'): Explanation
     fromBareNumber(trimmed) ??
     fromReport(trimmed) ??
     fromSignatures(trimmed, diagnostics) ??
+    fromOurLine(trimmed) ??
+    (named === undefined ? fromOtherServer(trimmed) : undefined) ??
     withHints(fromError(trimmed, boundary) ?? fromExit(trimmed), diagnostics) ??
     fromHints(trimmed, diagnostics) ?? { report: nothingKnown(trimmed, boundary), by: 'nothing known' }
   )
@@ -100,6 +105,48 @@ function jsonIn(text: string): unknown {
     return undefined // only looks like JSON
   }
 }
+
+/** A line that a run, the daemon or the gateway printed: `⚡ runner_unreachable: connect ECONNREFUSED … → looking up the address again`. */
+function fromOurLine(text: string): Explanation | undefined {
+  for (const line of linesOf(text))
+    for (const [, category, raw] of line.matchAll(OUR_CATEGORY))
+      if (isFaultCategory(category) && !ELSEWHERE.has(category)) {
+        const errorRaw = raw?.split(' → ')[0]?.trim()
+        return { report: new Fault(category, { errorRaw }).report, by: "a category's name" }
+      }
+  return undefined
+}
+
+const OUR_CATEGORY = /(?<![\w"'`./=-])([a-z]+(?:_[a-z]+)+)(?:(?: ×\d+)?: (.*)|(?=\)|$| \())/g
+
+/** Names that other programs print, too. */
+const ELSEWHERE: ReadonlySet<FaultCategory> = new Set(['invalid_request', 'not_found', 'payload_too_large'])
+
+/** A server that a program of the user's talks to. The text must show that: its name, its client, or the port that it usually has. */
+function fromOtherServer(text: string): Explanation | undefined {
+  const line = linesOf(text).find((one) => NO_CONNECTION.test(one))
+  if (line === undefined) return undefined
+  const port = Number(/(?::|\bport )(\d{2,5})\b/.exec(line)?.[1])
+  const server = OTHER_SERVERS.find(({ ports, named }) => ports.includes(port) || named.test(text))
+  if (server === undefined) return undefined
+  const error = `This is about ${server.name}, not about the model server: ${server.name} cannot be reached. Breakfall has no part in that connection; start ${server.name}, or correct its address.`
+  const report = new Fault('other', { error, errorRaw: line.trim() }).report
+  return { report, by: "another program's server" }
+}
+
+const NO_CONNECTION =
+  /\b(?:ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|EAI_AGAIN)\b|[Cc]onnection (?:refused|timed out)|could not translate host name/
+
+const OTHER_SERVERS: readonly { readonly name: string; readonly ports: readonly number[]; readonly named: RegExp }[] = [
+  { name: 'PostgreSQL', ports: [5432, 6432], named: /\bpostgres|\bpsycopg|node_modules\/pg\b/i },
+  { name: 'MySQL', ports: [3306], named: /\bmysql|\bmariadb/i },
+  { name: 'Redis', ports: [6379], named: /\bi?o?redis\b/i },
+  { name: 'MongoDB', ports: [27017], named: /\bmongo/i },
+  { name: 'RabbitMQ', ports: [5672], named: /\bamqp|\brabbitmq/i },
+  { name: 'Kafka', ports: [9092], named: /\bkafka/i },
+  { name: 'Elasticsearch', ports: [9200], named: /\belastic/i },
+  { name: 'memcached', ports: [11211], named: /\bmemcached?\b/i },
+]
 
 type Diagnostics = FaultReport['diagnostics']
 
