@@ -1,7 +1,7 @@
 /** A run always ends, and leaves neither processes nor temporary folders behind. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -58,6 +58,20 @@ test('a run whose reader has left still finishes and cleans up', LIMIT, async ()
   const [code] = (await once(running.child, 'exit')) as [number]
   assert.equal(code, 0)
   assert.deepEqual([scratch(), place.leftovers()], [[], []])
+})
+
+test("a rehearsal starts none of the user's own servers, and waits for none", LIMIT, async () => {
+  await using place = new Place()
+  const mark = join(place.home, 'started')
+  mkdirSync(join(place.home, 'config', 'breakfall'), { recursive: true })
+  writeFileSync(
+    join(place.home, 'config', 'breakfall', 'config.toml'),
+    `[mcp.slow]\ncommand = "sh"\nargs = ["-c", "touch '${mark}'; exec sleep 600"]\n`,
+  )
+  const { code, stderr, lines } = await place.run(['run', '--rehearsal', '--faults', 'none'])
+  assert.equal(code, 0, stderr)
+  assert.ok(!existsSync(mark), lines.join('\n'))
+  assert.doesNotMatch(`${stderr}${lines.join('\n')}`, /slow/)
 })
 
 test('Ctrl-C before the turn has started ends the run with 130 and cleans up', LIMIT, async () => {

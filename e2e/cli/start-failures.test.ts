@@ -1,9 +1,9 @@
 /** What can go wrong before anything starts: each problem has its own message and exit code. */
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Place } from '../breakfall.ts'
+import { isolation, Place } from '../breakfall.ts'
 import { startTcpServer } from '../../test/kit/tcp-server.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
 
@@ -48,6 +48,24 @@ test('a taken port is reported by number', LIMIT, async () => {
   const { code, stderr } = await place.run(['up', '--port', String(other.port)])
   assert.equal(code, 2)
   assert.match(stderr, new RegExp(`Port ${other.port} on 127\\.0\\.0\\.1 is in use`))
+  const demo = await place.run(['demo', '--print', '--port', String(other.port), ...isolation])
+  assert.equal(demo.code, 2, demo.stderr)
+  assert.match(
+    demo.stderr,
+    new RegExp(`breakfall: Port ${other.port} on 127\\.0\\.0\\.1 is in use; choose another with --port`),
+  )
+  assert.doesNotMatch(demo.stderr, /it restarts/)
+})
+
+test('a token file in a folder that does not exist is refused, and the folder is not created', LIMIT, async () => {
+  await using place = new Place()
+  const folder = join(place.folder, 'nope')
+  for (const command of ['runner', 'gateway --upstream http://127.0.0.1:9/v1']) {
+    const { code, stderr } = await place.run([...command.split(' '), '--token-file', join(folder, 'x')])
+    assert.equal(code, 2, stderr)
+    assert.match(stderr, /Cannot create the token file .*\/nope\/x: its folder does not exist\. Nothing started\./)
+    assert.ok(!existsSync(folder), command)
+  }
 })
 
 test(

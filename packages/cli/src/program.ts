@@ -5,7 +5,7 @@ import { commonFlagsLast } from './command-line/flags.ts'
 import { howToPrompt, startWords, unclearPrompt } from './command-line/npm-start.ts'
 import { usageSentence } from './command-line/usage-error.ts'
 import { buildProgram, resultFieldsOf } from './commands/index.ts'
-import { NPM_START } from './process/command-name.ts'
+import { asTyped, NPM_START } from './process/command-name.ts'
 import { onSignal } from './process/signals.ts'
 import { isForLackOfSandbox, WITHOUT_SANDBOX } from './render/fault-help.ts'
 import { exitCancelled } from './terminal/interrupt.ts'
@@ -88,7 +88,7 @@ function needsCommand(path: readonly string[], out: Output): number {
 /** One report per failure: a result line for programs on stdout, a sentence for people on stderr. */
 function report(fault: Fault, out: Output): number {
   if (out.json) out.result({ outcome: fault.category === 'cancelled' ? 'cancelled' : 'failed', fault: fault.report })
-  out.say(`breakfall: ${fault.error}`)
+  out.say(`breakfall: ${asTyped(fault.error)}`)
   if (fault.errorRaw !== fault.error) out.say(`  ${fault.category}: ${fault.errorRaw}`)
   if (isForLackOfSandbox(fault)) out.say(`  ${WITHOUT_SANDBOX}`)
   return exitCodeOf(fault.report)

@@ -4,11 +4,14 @@ import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
+import type { SessionEvent } from '@breakfall/wire'
 import fc from 'fast-check'
+import { notWaiting } from '../src/commands/approve/approve.ts'
 import { Approvals } from '../src/commands/run/approvals.ts'
 import { CTRL_C, ENTER, keysOf, type KeyState, NO_KEYS, OTHER } from '../src/commands/run/keys.ts'
 import { callText } from '../src/render/call-text.ts'
 import { Output } from '../src/terminal/output.ts'
+import { anEvent, aTurn } from './samples.ts'
 
 /** What is pressed, by the bytes that terminals send for it. */
 const SEQUENCES = {
@@ -199,4 +202,28 @@ test('the first key that answers nothing is told which keys do', async (t) => {
   read('\x1b[B')
   pause()
   assert.equal(shown(), '')
+})
+
+test('a call that was answered before is told when, and how', async () => {
+  const request = anEvent({ type: 'turn-start', prompt: 'p' })
+  const answered = (decision: string) =>
+    anEvent({ type: 'approval', callId: 'c', decision, reason: null, actor: 'you' })
+  for (const [decision, word] of [
+    ['allow', 'approved'],
+    ['deny', 'denied'],
+  ] as const) {
+    const events = [request, answered(decision)]
+    const { seq } = events[1] ?? request
+    async function* replayed(): AsyncGenerator<SessionEvent> {
+      yield* events
+      await Promise.resolve()
+    }
+    const viewer = { events: replayed, session: () => assert.fail('its turn knows its events') }
+    const fault = await notWaiting(
+      viewer,
+      aTurn({ state: 'running', parked: null, firstSeq: request.seq, lastSeq: seq }),
+    )
+    assert.equal(fault.category, 'turn_not_parked')
+    assert.equal(fault.error, `This call no longer waits: it was ${word} at 2026-11-15 12:00:00 UTC.`)
+  }
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { cmd, commandName } from '../src/process/command-name.ts'
+import { asTyped, cmd, commandName } from '../src/process/command-name.ts'
 
 const at = (cwd: string) => ({ env: {}, cwd, checkout: '/src/break fall' })
 
@@ -15,4 +15,14 @@ test('hints name the command as the user started it', () => {
 
 test('a sentence names a command as it can be typed', () => {
   assert.equal(cmd('show 0198'), 'breakfall show 0198')
+})
+
+test('a command that another package names in a sentence is what this user types', () => {
+  for (const [sentence, typed] of [
+    ['Start it with "breakfall up", or check its address.', 'Start it with "npm start -- up", or check its address.'],
+    ['Set KEY, or store a key: breakfall login.', 'Set KEY, or store a key: npm start -- login.'],
+    ['breakfall: The daemon at /srv/breakfall is away', 'breakfall: The daemon at /srv/breakfall is away'],
+    ['createdb -U breakfall app', 'createdb -U breakfall app'],
+  ] as const)
+    assert.equal(asTyped(sentence, 'npm start --'), typed)
 })

@@ -48,10 +48,22 @@ test('what follows a command is its own, also if it is too much: it is refused t
     assert.deepEqual(start(line.split(' ')), line.split(' '))
 })
 
-test('a word alone that is nearly a command is refused as one, with or without flags', () => {
+test('one or two words that begin with what is nearly a command are refused as one, with or without flags', () => {
+  for (const words of [
+    ['session', 'list'],
+    ['docter', 'please'],
+    ['gatewya', 'start', '--port', '0'],
+  ])
+    assert.deepEqual(start(words), words)
   for (const word of ['docter', 'sesions', 'Doctor', 'upp']) assert.deepEqual(start([word]), [word])
   assert.deepEqual(start(['gatewya', '--upstream', 'URL']), ['gatewya', '--upstream', 'URL'])
-  for (const words of [['test'], ['fix'], ['fix', '--model', 'm'], ['docter', 'please']])
+  for (const words of [
+    ['test'],
+    ['fix'],
+    ['fix', '--model', 'm'],
+    ['fix', 'tests'],
+    ['session', 'list', 'is', 'empty'],
+  ])
     assert.deepEqual(start(words), ['run', ...words])
 })
 

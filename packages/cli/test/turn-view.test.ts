@@ -194,6 +194,28 @@ test('an output that just fits is shown once, without a note about omitted lines
   assert.equal(words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' }), '')
 })
 
+test('a note that one line is omitted never takes the place of that line', () => {
+  const view = new TurnView()
+  words(view, bash)
+  words(view, output(Array.from({ length: 25 }, (_, i) => `${i}\n`).join('')))
+  const end = words(view, { type: 'tool-result', callId: 'c', outcome: 'ok', text: '' })
+  assert.deepEqual(
+    end
+      .trim()
+      .split('\n')
+      .map((line) => line.replace('│', '').trim()),
+    Array.from({ length: 13 }, (_, i) => String(i + 12)),
+  )
+})
+
+test('it is said once that it is unknown whether a command ran', () => {
+  const text = 'It is unknown whether this ran: the runner is gone. It may have had all of its effects.'
+  assert.equal(
+    words(new TurnView(), { type: 'tool-result', callId: 'c', outcome: 'unknown', text }),
+    '  └ unknown whether this ran: the runner is gone. It may have had all of its effects.\n',
+  )
+})
+
 test('a failure whose raw error equals its sentence is printed once', () => {
   const { report } = new Fault('deadline_exceeded', { error: 'the time is over', errorRaw: 'the time is over' })
   assert.equal(words(new TurnView(), { type: 'turn-error', ...report }), '✗ the time is over\n  deadline_exceeded\n')

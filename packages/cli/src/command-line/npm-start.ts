@@ -6,7 +6,8 @@ import { commonFlagsLast } from './flags.ts'
 
 /**
  * `show 0198` is a command, and so is `show me what this does`, which is refused: a prompt costs money, a refusal does not. A prompt in
- * quotes is one word, and no command has a space in its name. A word alone that is nearly a command is refused, too.
+ * quotes is one word, and no command has a space in its name. One or two words that begin with what is nearly a command are refused,
+ * too: `session list`.
  */
 export function startWords(program: Command, given: readonly string[]): readonly string[] {
   const words = commonFlagsLast(given)
@@ -41,7 +42,7 @@ const isCommand = ({ commands }: Command, word: string): boolean => commands.som
 function isTypo({ commands }: Command, words: readonly string[]): boolean {
   const [word = '', ...more] = beforeFlags(words)
   const names = commands.map((command) => command.name())
-  return more.length === 0 && /^[a-z]+$/i.test(word) && nearest(word, names) !== undefined
+  return more.length <= 1 && /^[a-z]+$/i.test(word) && nearest(word, names) !== undefined
 }
 
 const plainWords = (given: readonly string[]): readonly string[] => beforeFlags(commonFlagsLast(given))

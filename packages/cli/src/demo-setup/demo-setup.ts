@@ -23,7 +23,7 @@ export type DemoSetup = {
   readonly proxy: FaultProxy
   readonly runner: DemoRunner
   readonly moving: MovingProxy
-  /** Tells the daemon where the runner is, and how soon to notice a stall. */
+  /** Tells the daemon where the runner is and how soon to notice a stall, and keeps the user's configuration out. */
   readonly env: Readonly<Record<string, string>>
   readonly close: () => Promise<void>
 }
@@ -60,6 +60,7 @@ export async function startDemoSetup(options: {
     runner,
     moving,
     env: {
+      XDG_CONFIG_HOME: join(scratch, 'config'), // the user's own servers and providers have no part in it
       BREAKFALL_RUNNER_URL: moving.url,
       BREAKFALL_RUNNER_TOKEN_FILE: runner.tokenFile,
       BREAKFALL_RUNNER_RESOLVE_URL: moving.resolveUrl,

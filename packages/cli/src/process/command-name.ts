@@ -18,6 +18,13 @@ export function commandName(
 /** A command as the user can type it, for a sentence that names one: `${cmd('show')} ${id}`. */
 export const cmd = (words: string): string => `${TYPED} ${words}`
 
+/**
+ * For a sentence of the daemon or of another package, which cannot know how this program was started: `"breakfall up"` becomes what
+ * this user types. They put a command in quotes, or after a colon.
+ */
+export const asTyped = (sentence: string, typed = TYPED): string =>
+  sentence.replace(/(?<=["`]|: )breakfall(?= [a-z])/g, typed)
+
 /** A path or a URL as one word of a shell. */
 export const shellQuoted = (path: string): string =>
   /^[\w/.:@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`

@@ -35,6 +35,14 @@ export function refuseUnreadable(stateDir: string): void {
   }
 }
 
+/** A file of `--token-file` is created if it is missing, but not its folder: a missing folder is most likely a typo. */
+export function refuseWithoutFolder(tokenFile: string): void {
+  if (existsSync(dirname(resolve(tokenFile)))) return
+  throw new Fault('invalid_request', {
+    error: `Cannot create the token file ${tokenFile}: its folder does not exist. Nothing started. Create the folder, or choose another --token-file.`,
+  })
+}
+
 /** Names the file that cannot be read or written. Errors that are not about a file are unchanged. */
 export function stateFileFault(error: unknown): unknown {
   const code = errorCode(error)

@@ -1,7 +1,7 @@
 /** A turn as lines of text: how it went, what it used and what it changed. Pure. */
 import { duration } from '@breakfall/faults/internal'
 import { isCutOff, type Turn } from '@breakfall/wire'
-import { cmd } from '../process/command-name.ts'
+import { asTyped, cmd } from '../process/command-name.ts'
 import type { Output } from '../terminal/output.ts'
 import { counted, money, tokens } from '../text/amounts.ts'
 import { shortened } from '../text/table.ts'
@@ -24,7 +24,7 @@ export function turnLines(turn: Turn, { note, survived }: TurnNotes = {}): reado
   lines.push(...turnFacts(turn, survived).map((line) => `  ${line}`))
   if (turn.state === 'finished') lines.push(...finishLines(turn, sessionId).map((line) => `  ${line}`))
   if (parked !== null) lines.push(...parkedLines(parked, sessionId, live !== false).map((line) => `  ${line}`))
-  if (fault !== null) lines.push(`  ${fault.error}`)
+  if (fault !== null) lines.push(`  ${asTyped(fault.error)}`)
   if (fault !== null && fault.category !== 'cancelled') lines.push(`  ${fault.category}: ${fault.errorRaw}`) // a cancel's errorRaw repeats the sentence
   if (result !== null) lines.push(result.text)
   return lines

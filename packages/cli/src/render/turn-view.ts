@@ -9,8 +9,8 @@ import { isIP } from 'node:net'
 import type { Diagnostic } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { SessionEvent, SessionEventOf } from '@breakfall/wire'
-import { firstRecord, countsAsFault, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
-import { cmd } from '../process/command-name.ts'
+import { countsAsFault, firstRecord, isProgress, recordAfter, type TurnRecord } from '@breakfall/wire/turn'
+import { asTyped, cmd } from '../process/command-name.ts'
 import { counted } from '../text/amounts.ts'
 import { printable } from '../text/printable.ts'
 import { shortened } from '../text/table.ts'
@@ -107,7 +107,7 @@ export class TurnView {
         return [this.#line('dim', `⇣ ${compactedText(event)}`)]
       case 'parked':
         this.#parkedWith = event
-        return [this.#line('warn', `⏸ parked: ${event.fault.error}`)]
+        return [this.#line('warn', `⏸ parked: ${asTyped(event.fault.error)}`)]
       case 'resumed':
         return [this.#line('good', `▶ ${this.#resumed(event)}`)]
       case 'taken-over': {
@@ -131,7 +131,7 @@ export class TurnView {
         this.endedAt = event.at
         if (event.category === 'cancelled') return [this.#line('warn', event.error)] // errorRaw repeats the sentence
         return [
-          this.#line('bad', `✗ ${event.error}`),
+          this.#line('bad', `✗ ${asTyped(event.error)}`),
           this.#line('dim', `  ${event.category}${event.errorRaw === event.error ? '' : `: ${event.errorRaw}`}`),
         ]
     }
@@ -215,13 +215,15 @@ export class TurnView {
     const isFirstCut = room < lines.length && this.#outputLines <= OUTPUT_LINES_MAX
     this.#outputLines += lines.length
     this.#isOutputCut ||= lines.some(isCutMark)
-    this.#lastLines = [...this.#lastLines, ...lines.slice(room)].slice(-OUTPUT_LINES_MAX)
+    this.#lastLines = [...this.#lastLines, ...lines.slice(room)].slice(-OUTPUT_LINES_MAX - 1)
     const shown = lines.slice(0, room).map((line) => this.#outputLine(line))
     return isFirstCut ? [...shown, this.#outputLine('… more output; the last lines follow when it ends')] : shown
   }
 
   #lastOutput(callId: string): readonly Segment[] {
-    const last = this.#lastLines.splice(0)
+    const kept = this.#lastLines.splice(0)
+    const isWhole = this.#outputLines <= OUTPUT_LINES_MAX + kept.length && !this.#isOutputCut // nobody gains from "1 line omitted"
+    const last = isWhole ? kept : kept.slice(-OUTPUT_LINES_MAX)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
     const atLeast = this.#isOutputCut ? 'more than ' : ''
     this.#outputLines = 0
@@ -254,7 +256,7 @@ export class TurnView {
       case 'failed':
         return [...output, this.#line('warn', `  └ ${withCauses(endOf(event), diagnostics)}`)]
       case 'unknown':
-        return [...output, this.#line('bad', `  └ unknown whether this ran: ${firstLine(event.text)}`)]
+        return [...output, this.#line('bad', `  └ ${unknownText(event.text)}`)]
       case 'cancelled':
         return [...output, this.#line('dim', '  └ cancelled')]
     }
@@ -384,6 +386,12 @@ const resumedBy = ({ because }: SessionEventOf<'resumed'>): string => RESUMED_BY
 const whatHappened = (fault: { readonly errorRaw: string }): string => firstLine(fault.errorRaw)
 
 const firstLine = (text: string): string => shortened(text.split('\n').find((line) => line.trim() !== '') ?? '', 160)
+
+/** The daemon's own sentences begin with the same words. */
+function unknownText(text: string): string {
+  const said = 'unknown whether this ran: '
+  return said + firstLine(text).replace(`It is ${said}`, '')
+}
 
 const endOf = ({ exit, text }: SessionEventOf<'tool-result'>): string =>
   typeof exit?.code === 'number' ? `exit ${exit.code}` : firstLine(text)

@@ -1,7 +1,7 @@
 /** `breakfall approve`: lists tool calls that wait for a person, and answers them. */
 import type { SessionViewer } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
-import type { ApprovalDecision, Turn } from '@breakfall/wire'
+import type { ApprovalDecision, SessionEventOf, Turn } from '@breakfall/wire'
 import { parkIn, questionOf } from '@breakfall/wire/turn'
 import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient } from '../../daemon/find.ts'
@@ -37,8 +37,7 @@ export async function approveCommand(
   const { viewer } = await findViewer(config, '')
   if (id === undefined) return list(viewer, show, context)
   const turn = await turnFor(viewer, id)
-  if (turn.approval === undefined)
-    throw new Fault('turn_not_parked', { error: `Turn ${turn.id} does not wait for an approval; it is ${turn.state}` })
+  if (turn.approval === undefined) throw await notWaiting(viewer, turn)
   if (show) return showWaiting([turn], show, out)
   const decision: ApprovalDecision =
     options.deny === true ? 'deny' : options.session === true ? 'allow_session' : 'allow'
@@ -53,6 +52,23 @@ export async function approveCommand(
   const { callId } = turn.approval
   const provider = keyForTurn(turn, config) // a daemon that restarted has forgotten the key
   showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason, provider }), out)
+}
+
+/** The last call that was asked about has its answer, or nothing was asked. */
+export async function notWaiting(viewer: Pick<SessionViewer, 'events' | 'session'>, turn: Turn): Promise<Fault> {
+  const { id, sessionId, state, firstSeq = 1 } = turn
+  const lastSeq = turn.lastSeq ?? (await viewer.session(sessionId)).lastSeq
+  let answer: SessionEventOf<'approval'> | undefined
+  if (lastSeq >= firstSeq)
+    for await (const event of viewer.events(sessionId, { after: firstSeq - 1 })) {
+      if (event.type === 'approval' && event.turnId === id) answer = event
+      if (event.seq >= lastSeq) break
+    }
+  const error =
+    answer === undefined
+      ? `Turn ${id} does not wait for an approval; it is ${state}`
+      : `This call no longer waits: it was ${answer.decision === 'deny' ? 'denied' : 'approved'} at ${utcTime(answer.at)}.`
+  return new Fault('turn_not_parked', { error, turnId: id })
 }
 
 // ---- details ----

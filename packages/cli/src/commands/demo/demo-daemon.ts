@@ -1,6 +1,6 @@
 /** The demo's daemon, supervised: killed by a button, it comes back at the same address, and its turns continue. */
 import type { DaemonAddress } from '@breakfall/client'
-import { faultFrom } from '@breakfall/faults'
+import { type Fault, faultFrom, isFaultReport } from '@breakfall/faults'
 import { supervise, type Supervised } from '@breakfall/supervisor'
 import { type Environment, sendSignal } from '@breakfall/supervisor/platform'
 import { readToken } from '../../daemon/find.ts'
@@ -12,6 +12,8 @@ const ANSWER_MS = 100 // for the answer to `kill -9 the daemon` to reach the pag
 
 export type DemoDaemon = {
   readonly supervised: Supervised
+  /** Fails with the daemon's own report if it cannot start. */
+  readonly start: () => Promise<void>
   /** Its address, once it listens. It stays the same. */
   readonly address: () => DaemonAddress | undefined
 }
@@ -21,6 +23,7 @@ export function demoDaemon(
   options: { readonly args: readonly string[]; readonly env: Environment; readonly onRestart: () => void },
 ): DemoDaemon {
   let address: DaemonAddress | undefined
+  let problem: Fault | undefined
   const answer = (line: ChaosAnswer): void => {
     supervised.write(`${JSON.stringify(line)}\n`).catch(() => undefined) // killed meanwhile: the page asks again
   }
@@ -34,11 +37,12 @@ export function demoDaemon(
     stdin: 'pipe',
     channel: 'none',
     ready: { kind: 'line', pattern: /^\{"event":"listening"/, stream: 'stdout' },
-    mayRestart: () => true,
+    mayRestart: () => address !== undefined, // what cannot start once would fail the same way again
     limits: { backoffMs: 200, stableMs: 1_000, failuresMax: 1_000, stdinMs: 8_000 },
     onLine: (line, stream) => {
       if (stream !== 'stdout') return
       address ??= addressIn(line)
+      problem ??= problemIn(line)
       const asked = chaosRequestIn(line)
       if (asked === undefined) return
       const { id, request } = asked
@@ -56,7 +60,17 @@ export function demoDaemon(
   supervised.on((event) => {
     if (event.type === 'state' && event.state.status === 'backoff') options.onRestart()
   })
-  return { supervised, address: () => address }
+  return {
+    supervised,
+    address: () => address,
+    start: async () => {
+      try {
+        await supervised.start()
+      } catch (thrown) {
+        throw problem ?? thrown
+      }
+    },
+  }
 }
 
 // ---- details ----
@@ -69,6 +83,13 @@ function addressIn(line: string): DaemonAddress | undefined {
   if (!line.startsWith('{"event":"listening"')) return undefined
   const { url, tokenFile }: { url: string; tokenFile: string } = JSON.parse(line)
   return { url, token: readToken(tokenFile), tokenSource: tokenFile }
+}
+
+/** What a daemon that ends at once reports in its result line. */
+function problemIn(line: string): Fault | undefined {
+  if (!line.startsWith('{"event":"result"')) return undefined
+  const { fault }: { fault?: unknown } = JSON.parse(line)
+  return isFaultReport(fault) ? faultFrom(fault) : undefined
 }
 
 const definedIn = (env: Environment): Record<string, string> =>

@@ -25,7 +25,7 @@ export async function demoCommand({ out, config }: Context, options: DemoOptions
   await using started = new AsyncDisposableStack()
   const setup = await startDemoControl({ isolation, plan: options.plan ?? 'none' })
   started.defer(() => setup.close())
-  const { supervised, address } = demoDaemon(setup, {
+  const { supervised, address, start } = demoDaemon(setup, {
     args: [
       ...(options.port === undefined ? [] : ['--port', String(options.port)]),
       ...(isolation === 'process' ? ['--allow-isolation', 'process'] : []),
@@ -34,7 +34,7 @@ export async function demoCommand({ out, config }: Context, options: DemoOptions
     onRestart: () => out.say('the daemon was killed; it restarts, and its turns continue'),
   })
   started.defer(async () => void (await supervised.stop()))
-  await Promise.race([supervised.start(), stopped])
+  await Promise.race([start(), stopped])
   const found = address()
   if (found !== undefined) {
     const { url } = found

@@ -11,7 +11,7 @@ import { findDaemon, oneShotClient } from '../../daemon/find.ts'
 import { daemonSettings, NO_MODEL } from '../../daemon/options.ts'
 import { chooseModel, describeModel, type ReachableModel } from '../../model/choose.ts'
 import { firstListedModel, lacksPath, listModels, unreachableFault } from '../../model/list.ts'
-import { cmd } from '../../process/command-name.ts'
+import { asTyped, cmd } from '../../process/command-name.ts'
 import { counted } from '../../text/amounts.ts'
 import type { Finding } from './finding.ts'
 import { boxesFinding } from './storage.ts'
@@ -180,7 +180,7 @@ async function daemonModel(config: ResolvedConfig): Promise<string | undefined> 
 
 const MODEL_MS = 3_000
 
-const sentenceOf = (error: unknown): string => (isFault(error) ? error.error : String(error))
+const sentenceOf = (error: unknown): string => (isFault(error) ? asTyped(error.error) : String(error))
 
 type Problem = { readonly what: string; readonly fix: string }
 

@@ -54,8 +54,8 @@ type Storage = {
 /** Pure. */
 export function storageFinding(storage: Storage): Finding {
   const { sessions, recentSessions, recentBytes, diskBytes, isPart, isRetained } = storage
-  const perDay = `${counted(Math.round(recentSessions / DAYS), 'session')} and ${bytesText(recentBytes / DAYS)} a day over the last ${DAYS} days`
-  const found = `${counted(sessions, 'session')}, ${isPart ? 'at least ' : ''}${bytesText(diskBytes)} in all; on average ${perDay}`
+  const recent = `${counted(recentSessions, 'session')} and ${bytesText(recentBytes)} in the last ${DAYS} days`
+  const found = `${counted(sessions, 'session')}, ${isPart ? 'at least ' : ''}${bytesText(diskBytes)} in all; ${recent}`
   if (diskBytes < BYTES_MANY || isRetained) return { check: CHECK, verdict: 'ok', found }
   const fix = `delete old sessions: ${cmd('prune')} --older-than 30d; or on a schedule: [retention] sessionDays = 30`
   return { check: CHECK, verdict: 'warn', found, fix }

@@ -4,7 +4,7 @@ import type { SessionViewer } from '@breakfall/client'
 import { type Boundary, exitCodeOf, Fault, faultFrom, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import type { Turn } from '@breakfall/wire'
 import type { Context } from '../../command-line/context.ts'
-import { cmd } from '../../process/command-name.ts'
+import { asTyped, cmd } from '../../process/command-name.ts'
 import { faultPage } from '../../render/fault-help.ts'
 import { howToContinue, isAbandoned } from '../../render/parked.ts'
 import { fullId, ifNotFound, isFullId, lastTurnId } from '../../sessions/lookup.ts'
@@ -50,7 +50,8 @@ export function printExplanation(
 
 /** Pure, except that it checks whether the category's page exists. */
 export function linesOf({ report, by }: Explanation, style: Output['style']): readonly string[] {
-  const { category, error, errorRaw, phase } = report
+  const { category, errorRaw, phase } = report
+  const error = asTyped(report.error)
   if (by === 'a turn without a fault' || by === 'one of our exit codes' || by === 'one of our terms')
     return [style('bold', error)]
   if (by === 'nothing known' || by === "another program's server")

@@ -6,6 +6,7 @@ import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../../command-line/context.ts'
 import { listenFault } from '../../process/system-errors.ts'
 import { logLine, warningLine } from '../../render/log-lines.ts'
+import { refuseWithoutFolder } from '../../process/state-folder.ts'
 import { startTelemetry } from '../../telemetry/otlp.ts'
 import { untilSignal } from '../../terminal/interrupt.ts'
 import type { Output } from '../../terminal/output.ts'
@@ -31,6 +32,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
       error: 'The gateway needs a model server: --upstream http://127.0.0.1:8080/v1',
     })
   const { host, port = 0, tokenFile, profile, allowHost = [] } = options
+  if (tokenFile !== undefined) refuseWithoutFolder(tokenFile)
   const watches = options.watch === true && !out.json
   const printsLines = !watches && !out.json && out.isStderrTerminal
   out.surviveClosedStdout()

@@ -4,7 +4,7 @@ import { isObject } from '@breakfall/faults/internal'
 import type { McpDetail, McpList } from '@breakfall/wire'
 import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../../daemon/find.ts'
-import { cmd } from '../../process/command-name.ts'
+import { asTyped, cmd } from '../../process/command-name.ts'
 import type { Output } from '../../terminal/output.ts'
 import { counted, utcTime } from '../../text/amounts.ts'
 import { printable } from '../../text/printable.ts'
@@ -47,7 +47,7 @@ export async function mcpLogs(context: Context, name: string): Promise<void> {
   for (const line of log) context.out.line(printable(line))
   if (log.length === 0) context.out.say(`${name} has printed nothing on stderr`)
   // Its advice is to look here.
-  if (fault !== undefined) context.out.say(printable(fault.message?.happened ?? fault.error))
+  if (fault !== undefined) context.out.say(printable(asTyped(fault.message?.happened ?? fault.error)))
 }
 
 export async function mcpCall(context: Context, name: string, tool: string, given = '{}'): Promise<number> {
@@ -96,7 +96,7 @@ const row = (name: string, state: string, tools: string, era: string, since: str
 const HEAD = row('SERVER', 'STATE', 'OFFERS', 'PROTOCOL', 'SINCE')
 
 function serverLines({ name, state, era, tools, since, error }: McpList['servers'][number]): readonly string[] {
-  const why = error === undefined ? [] : [`  ${printable(error)}`]
+  const why = error === undefined ? [] : [`  ${printable(asTyped(error))}`]
   return [row(name, state, counted(tools, 'tool'), era ?? '-', utcTime(since)), ...why]
 }
 

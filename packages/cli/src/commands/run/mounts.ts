@@ -22,9 +22,10 @@ export function asMountRefusal(thrown: unknown): unknown {
   if (!isFault(thrown) || thrown.category !== 'invalid_request') return thrown
   const field = thrown.report.errors?.find(({ field }) => /^box\.mounts\.\d+\.path$/.test(field))
   if (field === undefined) return thrown
+  const why = field.got === '/' ? 'it would show the box your whole system' : `it must be ${field.expected}`
   return refusal(
-    `The folder ${field.got} cannot be mounted: it must be ${field.expected}.`,
-    'Choose another one with --mount, or in [box] mounts of your config.toml.',
+    `--mount ${field.got} is refused: ${why}.`,
+    'Mount one folder, with --mount or in [box] mounts of your config.toml.',
   )
 }
 

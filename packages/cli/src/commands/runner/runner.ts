@@ -5,7 +5,7 @@ import { startRunner } from '@breakfall/runner'
 import type { RunnerFlags } from '@breakfall/runner/flags'
 import type { Context } from '../../command-line/context.ts'
 import { allowedMounts } from '../../config/allowed-folders.ts'
-import { prepareStateDir } from '../../process/state-folder.ts'
+import { prepareStateDir, refuseWithoutFolder } from '../../process/state-folder.ts'
 import { listenFault } from '../../process/system-errors.ts'
 import { untilSignal } from '../../terminal/interrupt.ts'
 import { hostIn, joiningOf, workspacesOf } from './joining.ts'
@@ -24,6 +24,7 @@ export async function runnerCommand({ out, config }: Context, options: RunnerOpt
   const stopped = untilSignal()
   const stateDir = prepareStateDir(options.stateDir ?? join(config.stateDir, 'runner'))
   const { host, port, tokenFile = join(stateDir, 'token') } = options
+  refuseWithoutFolder(tokenFile)
   const { capacity } = config.joining
   const folders = workspacesOf(options.allowWorkspace)
   const joining = await joiningOf(config, { ...options, stateDir, tokenFile })

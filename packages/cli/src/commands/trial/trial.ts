@@ -166,19 +166,30 @@ function baselineFrom(chaos: typeof Chaos, { run, seen }: CellRun, [, ...args]: 
   const { verdict, why } = chaos.verdictOf(run, baseline)
   const shows = [...baseline.values()].some((count) => count > 0)
   if (verdict === 'exact' && shows) return baseline
-  const happened =
-    seen.requests === 0
-      ? 'The command sent no request to the trial model'
-      : verdict === 'exact'
-        ? "The command did not print the model's answer"
-        : `The command failed without any fault. ${why}`
   const here = args.find((arg) => !isAbsolute(arg) && /\w/.test(arg) && existsSync(arg))
-  const where =
-    here === undefined ? '' : `It runs in an empty folder, so ${here} was not there: write ${resolve(here)} instead. `
-  throw new Fault('invalid_request', {
-    error: `${happened}. ${where}Pass the base URL to it with {url} or {origin}, make it print the answer and exit on its own, and try again.`,
-    errorRaw: run.output.slice(-2000),
-  })
+  const error = whyNotJudged(run, { requests: seen.requests, why: verdict === 'exact' ? undefined : why, here })
+  throw new Fault('invalid_request', { error, errorRaw: run.output.slice(-2000) })
+}
+
+/** Why a run without faults is no baseline, and what helps. `here`: an argument that names a file in the current folder. Pure. */
+export function whyNotJudged(
+  { end, mode, ledger }: Chaos.AgentRun,
+  facts: { readonly requests: number; readonly why: string | undefined; readonly here: string | undefined },
+): string {
+  const { requests, why, here } = facts
+  const where = `It runs in an empty folder${here === undefined ? '; use absolute paths' : `, so ${here} was not there: write ${resolve(here)} instead`}.`
+  const hasFailed = end.kind === 'exit' && end.code !== 0
+  if (requests === 0 && hasFailed) {
+    const how = end.code === null ? 'was killed' : `exited with ${end.code}`
+    return `Your command ${how} before it called a model${end.said === '' ? '' : `: ${end.said.replace(/\.$/, '')}`}. ${where}`
+  }
+  if (requests === 0)
+    return `Your command sent no request to the trial model. ${here === undefined ? '' : `${where} `}Pass the base URL to it with {url} or {origin}.`
+  if (mode === 'tools' && ledger.length === 0 && end.kind === 'exit' && !hasFailed)
+    return 'Your agent called the model but did not run its command. Let it run tools without asking (Claude Code: --dangerously-skip-permissions).'
+  if (why === undefined)
+    return "Your command did not print the model's answer. Make it print the answer and exit on its own."
+  return `Your command failed without any fault. ${why}${here === undefined ? '' : ` ${where}`}`
 }
 
 function printCard(out: Output, faults: readonly string[], columns: readonly string[], cells: readonly Cell[]): void {
