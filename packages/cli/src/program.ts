@@ -16,19 +16,19 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = buildProgram((code) => {
     exitCode = code
   })
-  const given = givenToNpmStart(argv)
-  const words = given === undefined ? commonFlagsLast(argv.slice(2)) : startWords(program, given)
+  const npmWords = wordsAfterNpmStart(argv)
+  const words = npmWords === undefined ? commonFlagsLast(argv.slice(2)) : startWords(program, npmWords)
   const json = beforeDashes(words).includes('--json')
   const out = new Output({ json, resultFields: resultFieldsOf(words[0]) })
   onSignal((signal) => exitCancelled(signal, out))
   try {
-    refuseIfUnclear(given)
+    refuseIfUnclear(npmWords)
     await program.parseAsync(hasKnownCommand(program, words) ? words : words.filter((word) => !isHelp(word)), {
       from: 'user',
     })
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return usageError(error, pathOf(program, words), out, given)
+    if (error instanceof CommanderError) return usageError(error, pathOf(program, words), out, npmWords)
     return report(faultFrom(error), out)
   }
 }
@@ -36,15 +36,15 @@ export async function main(argv: readonly string[]): Promise<number> {
 // ---- details, in the order they are used above ----
 
 /** Undefined if the program was started by its own name. */
-const givenToNpmStart = ([, , first, ...others]: readonly string[]): readonly string[] | undefined =>
+const wordsAfterNpmStart = ([, , first, ...others]: readonly string[]): readonly string[] | undefined =>
   first === NPM_START ? others : undefined
 
 /** Words after `--` are arguments, even if they look like flags. */
 const beforeDashes = (words: readonly string[]): readonly string[] =>
   words.includes('--') ? words.slice(0, words.indexOf('--')) : words
 
-function refuseIfUnclear(given: readonly string[] = []): void {
-  const error = unclearPrompt(given)
+function refuseIfUnclear(npmWords: readonly string[] = []): void {
+  const error = unclearPrompt(npmWords)
   if (error !== undefined) throw new Fault('invalid_request', { error })
 }
 
@@ -53,7 +53,7 @@ const isHelp = (word: string): boolean => word === '--help' || word === '-h'
 /** `--help` with an unknown command would hide the mistake, so the flag is dropped and the mistake reported. */
 function hasKnownCommand(program: Command, words: readonly string[]): boolean {
   let command: Command | undefined = program
-  for (const word of words.filter((given) => !given.startsWith('-'))) {
+  for (const word of words.filter((one) => !one.startsWith('-'))) {
     if (word === 'help' || command.commands.length === 0) return true
     command = command.commands.find((child) => child.name() === word)
     if (command === undefined) return false
@@ -71,11 +71,11 @@ function usageError(
   error: CommanderError,
   path: readonly string[],
   out: Output,
-  given: readonly string[] = [],
+  npmWords: readonly string[] = [],
 ): number {
   if (error.exitCode === 0) return EXIT_CODES.finished // it was asked for help or the version
   if (error.code === 'commander.help') return needsCommand(path, out)
-  return report(new Fault('invalid_request', { error: usageSentence(error, path, howToPrompt(given)) }), out)
+  return report(new Fault('invalid_request', { error: usageSentence(error, path, howToPrompt(npmWords)) }), out)
 }
 
 /** `breakfall mcp` alone: its help has been printed, so only programs need a sentence. */

@@ -161,7 +161,7 @@ test('a turn without a fault is explained in one line', async () => {
   const turn = (): Promise<Turn> => Promise.resolve(aTurn({ id, state: 'finished', parked: null }))
   const viewer = { turn, turns: unused, session: unused, sessionPage: unused, events: unused }
   const { out, text } = capturedOutput()
-  printExplanation(await explanationFor({ given: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }), out)
+  printExplanation(await explanationFor({ input: id, boundary: 'model', viewer: () => Promise.resolve(viewer) }), out)
   assert.match(text(), /^Turn \S+ is finished; it has no fault to explain\n$/)
 })
 
@@ -195,7 +195,7 @@ test('the text names the exit code and the page, and omits a raw error that adds
 
 test('nothing to explain is a usage error', async () => {
   const viewer = (): never => assert.fail('no daemon is needed')
-  await assert.rejects(explanationFor({ given: ' ', boundary: 'model', viewer }), { category: 'invalid_request' })
+  await assert.rejects(explanationFor({ input: ' ', boundary: 'model', viewer }), { category: 'invalid_request' })
 })
 
 test('nothing recognised is other, without diagnostics', () => {
@@ -252,8 +252,8 @@ test("a provider's context overflow message without its JSON", () => {
 
 test('a missing file is reported as missing, not explained as an unknown error', async () => {
   const viewer = (): never => assert.fail('no daemon is needed')
-  for (const given of ['no-such.log', './no/such', '/no/such/file'])
-    await assert.rejects(explanationFor({ given, boundary: 'model', viewer }), /There is no file/)
+  for (const input of ['no-such.log', './no/such', '/no/such/file'])
+    await assert.rejects(explanationFor({ input, boundary: 'model', viewer }), /There is no file/)
 })
 
 test('a file without a known failure is said to have none, and a folder is no file', async () => {
@@ -262,10 +262,10 @@ test('a file without a known failure is said to have none, and a folder is no fi
   const file = join(folder, 'build.log')
   writeFileSync(file, 'compiling\nlinking\nall is well\n')
   try {
-    const explanation = await explanationFor({ given: file, viewer })
+    const explanation = await explanationFor({ input: file, viewer })
     assert.equal(explanation.by, 'nothing known')
     assert.equal(explanation.report.error, `${file} has 3 lines; none matches a known failure.`)
-    await assert.rejects(explanationFor({ given: folder, viewer }), /is not a file/)
+    await assert.rejects(explanationFor({ input: folder, viewer }), /is not a file/)
   } finally {
     rmSync(folder, { recursive: true })
   }

@@ -46,7 +46,7 @@ export function addGroups(program: Command, groups: readonly CommandGroup[], don
   for (const { heading, commands } of groups) for (const one of commands) add(program, one, done).helpGroup(heading)
 }
 
-export const nameOf = (one: CommandRow | CommandFamily): string =>
+export const commandName = (one: CommandRow | CommandFamily): string =>
   'usage' in one ? (one.usage.split(' ')[0] ?? '') : one.name
 
 /** The exit codes, for every `--help` that shows them. */

@@ -9,26 +9,26 @@ import { commonFlagsLast } from './flags.ts'
  * quotes is one word, and no command has a space in its name. One or two words that begin with what is nearly a command are refused,
  * too: `session list`.
  */
-export function startWords(program: Command, given: readonly string[]): readonly string[] {
-  const words = commonFlagsLast(given)
+export function startWords(program: Command, input: readonly string[]): readonly string[] {
+  const words = commonFlagsLast(input)
   const [first] = words
   if (first === undefined) return ['run']
-  return PROGRAM_WORDS.has(first) || isCommand(program, first) || isTypo(program, words) ? words : ['run', ...given]
+  return PROGRAM_WORDS.has(first) || isCommand(program, first) || isTypo(program, words) ? words : ['run', ...input]
 }
 
 /** Why these words are refused, although the command would take them: they read like a prompt. Undefined if they are clear. */
-export function unclearPrompt(given: readonly string[]): string | undefined {
-  const [command, ...words] = plainWords(given)
+export function unclearPrompt(input: readonly string[]): string | undefined {
+  const [command, ...words] = plainWords(input)
   if (command === 'run' && words.length > 1)
     return `It is unclear where the prompt starts. Nothing was sent. Put it in quotes: ${cmd('run')} ${shellQuoted(words.join(' '))}, or ${asPrompt([command, ...words])}`
   if (command === 'rm' && words.length > 1 && !words.every((word) => SESSION_ID.test(word)))
-    return `rm takes ids of sessions, got ${words.join(', ')}. Nothing was deleted. ${howToPrompt(given)}`
+    return `rm takes ids of sessions, got ${words.join(', ')}. Nothing was deleted. ${howToPrompt(input)}`
   return undefined
 }
 
 /** For several words that a command refused. Undefined if it was one, which is a mistake in a command and no prompt. */
-export function howToPrompt(given: readonly string[]): string | undefined {
-  const words = plainWords(given)
+export function howToPrompt(input: readonly string[]): string | undefined {
+  const words = plainWords(input)
   return words.length < 2 ? undefined : `To send it as a prompt: ${asPrompt(words)}`
 }
 
@@ -45,7 +45,7 @@ function isTypo({ commands }: Command, words: readonly string[]): boolean {
   return more.length <= 1 && /^[a-z]+$/i.test(word) && nearest(word, names) !== undefined
 }
 
-const plainWords = (given: readonly string[]): readonly string[] => beforeFlags(commonFlagsLast(given))
+const plainWords = (input: readonly string[]): readonly string[] => beforeFlags(commonFlagsLast(input))
 
 /** Values of flags are not counted: they follow the flags. */
 function beforeFlags(words: readonly string[]): readonly string[] {

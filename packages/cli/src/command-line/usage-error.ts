@@ -1,5 +1,6 @@
 /** A mistake on the command line as a sentence in the style of every other error: what is wrong, what was expected, where the help is. Pure. */
 import type { CommanderError } from 'commander'
+import { Fault } from '@breakfall/faults'
 import { cmd } from '../process/command-name.ts'
 
 /**
@@ -23,6 +24,9 @@ export function usageSentence(
     `For help: ${help}`,
   ].join(' ')
 }
+
+/** What a command refuses by itself. */
+export const usageFault = (error: string): Fault => new Fault('invalid_request', { error, errorRaw: error })
 
 // ---- details, in the order they are used above ----
 

@@ -1,7 +1,8 @@
 /** `breakfall daemons`: lists the daemons that share the store, and drains one. */
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES } from '@breakfall/faults'
 import type { DaemonList } from '@breakfall/wire'
 import type { Context } from '../command-line/context.ts'
+import { usageFault } from '../command-line/usage-error.ts'
 import { cmd } from '../process/command-name.ts'
 import type { Output } from '../terminal/output.ts'
 import { printable } from '../text/printable.ts'
@@ -58,7 +59,7 @@ function daemonOf(daemons: readonly DaemonView[], named = ''): DaemonView {
     ({ bootId, name }) => named !== '' && (bootId.startsWith(named) || name === named),
   )
   if (daemon !== undefined && others.length === 0) return daemon
-  throw usage(`Name one living daemon by its id or its name; "${cmd('daemons')}" lists them.`)
+  throw usageFault(`Name one living daemon by its id or its name; "${cmd('daemons')}" lists them.`)
 }
 
 function daemonTable(daemons: readonly DaemonView[], out: Output): readonly string[] {
@@ -73,5 +74,3 @@ function daemonTable(daemons: readonly DaemonView[], out: Output): readonly stri
   const [head = '', ...lines] = tableOf([HEAD, ...rows])
   return [out.style('dim', head), ...lines]
 }
-
-const usage = (error: string): Fault => new Fault('invalid_request', { error })

@@ -1,6 +1,7 @@
 /** `breakfall fleet enroll`: prints a code with which one runner gets its token. It needs the fleet's key and no daemon. */
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES } from '@breakfall/faults'
 import type { Context } from '../command-line/context.ts'
+import { usageFault } from '../command-line/usage-error.ts'
 import { cmd } from '../process/command-name.ts'
 import { command } from '../command-line/command.ts'
 import { milliseconds } from '../command-line/flags.ts'
@@ -26,7 +27,7 @@ const VALID_MS = 3_600_000
 async function printCode({ out, config }: Context, { validMs = VALID_MS }: EnrollOptions): Promise<number> {
   const { keyFile } = config.fleet
   if (keyFile === undefined)
-    throw usage('The key of the fleet is needed: pass --fleet-key-file, or set [fleet] keyFile.')
+    throw usageFault('The key of the fleet is needed: pass --fleet-key-file, or set [fleet] keyFile.')
   const { readFleetKey } = await import('@breakfall/wire/node')
   const expiresAt = Date.now() + validMs
   const code = readFleetKey(keyFile).enrolment(expiresAt)
@@ -37,5 +38,3 @@ async function printCode({ out, config }: Context, { validMs = VALID_MS }: Enrol
   }
   return EXIT_CODES.finished
 }
-
-const usage = (error: string): Fault => new Fault('invalid_request', { error })

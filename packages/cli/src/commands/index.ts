@@ -1,6 +1,6 @@
 /** Every command, in groups. A new one is a file or a folder here, and its name in one of the groups. */
 import { type Argument, Command } from 'commander'
-import { addGroups, type CommandGroup, EXIT_CODES_HELP, nameOf } from '../command-line/command.ts'
+import { addGroups, type CommandGroup, EXIT_CODES_HELP, commandName } from '../command-line/command.ts'
 import { version } from '../process/self.ts'
 import { APPROVE } from './approve/command.ts'
 import { RESUME, CANCEL } from './cancel-resume/command.ts'
@@ -58,7 +58,7 @@ export function buildProgram(done: (exitCode: number) => void): Command {
 
 /** Fields that every result of this command has, even if it failed before it started. */
 export function resultFieldsOf(name: string | undefined): object {
-  const found = GROUPS.flatMap(({ commands }) => commands).find((one) => nameOf(one) === name)
+  const found = GROUPS.flatMap(({ commands }) => commands).find((one) => commandName(one) === name)
   return (found !== undefined && 'usage' in found ? found.resultFields : undefined) ?? {}
 }
 

@@ -33,8 +33,8 @@ export const LOGOUT = command({
 
 // ---- details, in the order they are used above ----
 
-async function keepKey({ out, config }: Context, given: string): Promise<void> {
-  const name = checkedName(given)
+async function keepKey({ out, config }: Context, input: string): Promise<void> {
+  const name = checkedName(input)
   const provider = config.providers.find((known) => known.name === name)
   if (provider === undefined) throw unknownProvider(name, config.providers)
   const apiKey = checkedKey(process.stdin.isTTY ? await promptFor(name) : await allOf(process.stdin))
@@ -46,8 +46,8 @@ async function keepKey({ out, config }: Context, given: string): Promise<void> {
     out.say(`${variable} is set and comes first; unset it to use the stored key`)
 }
 
-function forgetKey({ out, config }: Context, given: string): void {
-  const name = checkedName(given)
+function forgetKey({ out, config }: Context, input: string): void {
+  const name = checkedName(input)
   const file = credentialsFile(config.childEnv)
   if (!removeKey(config.childEnv, name)) throw new Fault('not_found', { error: `${file} has no key of ${name}` })
   if (out.json) out.result({ provider: name, file })
@@ -82,8 +82,8 @@ function checkedName(name: string): string {
 }
 
 /** What fits into a header. The fault does not repeat it. */
-function checkedKey(given: string): string {
-  const key = given.trim()
+function checkedKey(input: string): string {
+  const key = input.trim()
   if (/^[\x21-\x7e]{1,8192}$/.test(key)) return key
   const why = key === '' ? 'is empty' : 'has spaces, line breaks or other characters that no key has'
   throw new Fault('invalid_request', { error: `The key ${why}; nothing was stored` })

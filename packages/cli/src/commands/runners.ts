@@ -1,7 +1,8 @@
 /** `breakfall runners`: lists the runners that joined the fleet; drains or drops one. */
-import { EXIT_CODES, Fault } from '@breakfall/faults'
+import { EXIT_CODES } from '@breakfall/faults'
 import type { RunnerView } from '@breakfall/wire'
 import type { Context } from '../command-line/context.ts'
+import { usageFault } from '../command-line/usage-error.ts'
 import { cmd } from '../process/command-name.ts'
 import type { Output } from '../terminal/output.ts'
 import { utcTime } from '../text/amounts.ts'
@@ -83,7 +84,7 @@ function idOf(runners: readonly RunnerView[], named = ''): string {
   const found = ids.includes(named) ? [named] : ids.filter((id) => named !== '' && id.startsWith(named))
   const [id] = found
   if (id !== undefined && found.length === 1) return id
-  throw usage(
+  throw usageFault(
     named === ''
       ? `Name the runner; "${cmd('runners')}" lists them.`
       : found.length === 0
@@ -91,5 +92,3 @@ function idOf(runners: readonly RunnerView[], named = ''): string {
         : `${found.length} runners have ids that start with ${named}.`,
   )
 }
-
-const usage = (error: string): Fault => new Fault('invalid_request', { error })

@@ -33,9 +33,9 @@ export function resolveBox({ box = {} }: Config, env: Environment): BoxSetting {
 }
 
 /** `none`, `host`, or names and presets: `npm,packages.example.org`. Pure; the runner checks the names. */
-export function networkOf(given: string | readonly string[]): Network {
-  if (given === 'none' || given === 'host') return given
-  const names = typeof given === 'string' ? given.split(',') : given
+export function networkOf(value: string | readonly string[]): Network {
+  if (value === 'none' || value === 'host') return value
+  const names = typeof value === 'string' ? value.split(',') : value
   const isPreset = (name: string): boolean => NETWORK_PRESETS.some((preset) => preset === name)
   const allow = names.map((name) => name.trim()).filter((name) => name !== '')
   const odd = allow.find((name) => !isPreset(name) && !/[.:*]/.test(name)) // a misspelt preset, not a domain name

@@ -85,7 +85,7 @@ export async function healthAt(url: string): Promise<{ readonly version: string 
     })
   }
   const isRefused = response.status === 401 || response.status === 403
-  if (isRefused && response.headers.has(DAEMON_HEADER)) throw refused(url, response.status)
+  if (isRefused && response.headers.has(DAEMON_HEADER)) throw requestRefused(url, response.status)
   const notJson = (): undefined => undefined // another program's page
   const body: unknown = await response.json().catch(notJson)
   const isHealth = typeof body === 'object' && body !== null && 'version' in body && typeof body.version === 'string'
@@ -143,7 +143,7 @@ async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
 const HEALTH_MS_MAX = 5_000
 
 /** A refusal is an answer: the daemon is running. */
-const refused = (url: string, status: number): Fault =>
+const requestRefused = (url: string, status: number): Fault =>
   new Fault('forbidden', {
     message: {
       happened: `The daemon at ${url} is running, but refuses requests under that name (HTTP ${status}).`,

@@ -28,7 +28,7 @@ export function sessionTable(sessions: readonly Session[], style: Output['style'
       const line = lines[index] ?? ''
       const { parked = null } = session.turn ?? {}
       const waits = parked === null ? [] : parkedLines(parked, shortId(session.id), session.live !== false)
-      return [painted(session, line, style), ...waits.map((wait) => `  ${wait}`)]
+      return [colouredRow(session, line, style), ...waits.map((wait) => `  ${wait}`)]
     }),
   ]
 }
@@ -79,7 +79,7 @@ const titleOf = ({ title, turn }: Session): string => title ?? turn?.prompt.trim
 
 const GOOD: ReadonlySet<TurnSummary['state']> = new Set(['queued', 'running', 'retrying'])
 
-function painted({ turn, quarantined }: Session, line: string, style: Output['style']): string {
+function colouredRow({ turn, quarantined }: Session, line: string, style: Output['style']): string {
   if (quarantined != null || turn?.state === 'failed') return style('red', line)
   if (turn?.state === 'parked') return style('yellow', line)
   return turn != null && GOOD.has(turn.state) ? style('green', line) : line

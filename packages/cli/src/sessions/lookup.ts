@@ -23,21 +23,21 @@ export const noSuchId = (id: string): Fault =>
 export const isFullId = (text: string): boolean => FULL_ID.test(text)
 
 /** The full id. Anything that is not the prefix of a known id is returned unchanged, for the look-up to report. */
-export async function fullId(viewer: SessionViewer, given: string): Promise<string> {
-  if (isFullId(given) || !ID_PREFIX.test(given)) return given
-  const byId = (await viewer.sessionPage({ q: given })).sessions
-  const found = matching(byId, given)
+export async function fullId(viewer: SessionViewer, input: string): Promise<string> {
+  if (isFullId(input) || !ID_PREFIX.test(input)) return input
+  const byId = (await viewer.sessionPage({ q: input })).sessions
+  const found = matching(byId, input)
   const [first, ...more] = found
-  if (first === undefined) return turnMatching((await viewer.sessionPage({})).sessions, given) ?? given
+  if (first === undefined) return turnMatching((await viewer.sessionPage({})).sessions, input) ?? input
   if (more.length === 0) return first.id
   throw new Fault('invalid_request', {
-    error: `${found.length} ids start with ${given}; use more characters:${listed(found)}`,
+    error: `${found.length} ids start with ${input}; use more characters:${listed(found)}`,
   })
 }
 
 /** The turn with that id, or the current turn of the session with that id. */
-export async function turnFor(viewer: SessionViewer, given: string): Promise<Turn> {
-  const id = await fullId(viewer, given)
+export async function turnFor(viewer: SessionViewer, input: string): Promise<Turn> {
+  const id = await fullId(viewer, input)
   const turn = await viewer.turn(id).catch(ifNotFound)
   if (turn !== undefined) return turn
   const session = await viewer.session(id).catch(ifNotFound)
@@ -56,14 +56,14 @@ const ID_PREFIX = /^[0-9a-f][0-9a-f-]{0,34}$/
 
 type Candidate = { readonly id: string; readonly label: string }
 
-const matching = (sessions: readonly Session[], given: string): readonly Candidate[] =>
+const matching = (sessions: readonly Session[], input: string): readonly Candidate[] =>
   sessions
-    .filter(({ id }) => id.startsWith(given))
+    .filter(({ id }) => id.startsWith(input))
     .map(({ id, title }) => ({ id, label: `session${title === null ? '' : ` "${title}"`}` }))
 
 /** Of the newest sessions the current or last turn; another turn needs its full id. */
-function turnMatching(sessions: readonly Session[], given: string): string | undefined {
-  return sessions.map(lastTurnId).find((id) => id?.startsWith(given))
+function turnMatching(sessions: readonly Session[], input: string): string | undefined {
+  return sessions.map(lastTurnId).find((id) => id?.startsWith(input))
 }
 
 const LISTED_MAX = 8

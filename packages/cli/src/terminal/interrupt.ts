@@ -65,7 +65,7 @@ export class Interrupt implements Disposable {
       return this.#leave()
     }
     this.#out.say(this.#out.styleErr('yellow', '\ncancelling… (press again to exit at once)'))
-    this.#reason = nameOf(signal)
+    this.#reason = signalName(signal)
     this.#stop.abort(cancelledBy(signal))
     this.#run()
   }
@@ -100,6 +100,6 @@ export function untilSignal(): Promise<NodeJS.Signals> {
 
 // ---- details, in the order they are used above ----
 
-const nameOf = (signal: NodeJS.Signals): string => (signal === 'SIGINT' ? 'Ctrl-C' : signal)
+const signalName = (signal: NodeJS.Signals): string => (signal === 'SIGINT' ? 'Ctrl-C' : signal)
 
-const cancelledBy = (signal: NodeJS.Signals): Fault => new Fault('cancelled', { facts: { name: nameOf(signal) } })
+const cancelledBy = (signal: NodeJS.Signals): Fault => new Fault('cancelled', { facts: { name: signalName(signal) } })

@@ -35,7 +35,7 @@ export async function approveCommand(
       error: '--show answers nothing, so it takes no --deny, --session or --reason',
     })
   const { viewer } = await findViewer(config, '')
-  if (id === undefined) return list(viewer, show, context)
+  if (id === undefined) return listWaiting(viewer, show, context)
   const turn = await turnFor(viewer, id)
   if (turn.approval === undefined) throw await notWaiting(viewer, turn)
   if (show) return showWaiting([turn], show, out)
@@ -73,7 +73,7 @@ export async function notWaiting(viewer: Pick<SessionViewer, 'events' | 'session
 
 // ---- details ----
 
-async function list(viewer: SessionViewer, isWhole: boolean, { out }: Context): Promise<void> {
+async function listWaiting(viewer: SessionViewer, isWhole: boolean, { out }: Context): Promise<void> {
   const { sessions } = await viewer.sessionPage({ state: 'parked' })
   const waiting: Turn[] = []
   for (const { turn } of sessions) {

@@ -47,10 +47,10 @@ export async function cancelWithoutDaemon(config: Config, turnId: string, reason
 }
 
 /** Returns the exit code: a turn that parks again at once was not resumed. Without an id: the only turn of this folder, or a list. */
-export async function resumeCommand(context: Context, given: string | undefined): Promise<number> {
+export async function resumeCommand(context: Context, input: string | undefined): Promise<number> {
   const { config, out } = context
   const found = await findViewer(config, '')
-  const id = given ?? (await onlyParked(found.viewer, context))
+  const id = input ?? (await onlyParked(found.viewer, context))
   if (id === undefined) return EXIT_CODES.finished
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, `Or continue it in its folder: ${cmd('run')} --continue`)
@@ -59,8 +59,8 @@ export async function resumeCommand(context: Context, given: string | undefined)
 }
 
 /** Whether there is anything to resume is in the journal, so no daemon is needed to say that there is not. */
-async function refuseIfOver(viewer: SessionViewer, given: string): Promise<void> {
-  const id = await fullId(viewer, given)
+async function refuseIfOver(viewer: SessionViewer, input: string): Promise<void> {
+  const id = await fullId(viewer, input)
   const isKnown = [viewer.session(id), viewer.turn(id)].map((found) => found.catch(ifNotFound))
   if ((await Promise.all(isKnown)).every((found) => found === undefined)) return
   const turn = await turnFor(viewer, id)

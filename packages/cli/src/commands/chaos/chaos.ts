@@ -43,7 +43,7 @@ export async function chaosCommand({ out }: Context, options: ChaosOptions): Pro
       port,
       onEvent: (event) => {
         if (event.type === 'request') requests++
-        show(event, counts, out)
+        report(event, counts, out)
       },
     })
     .catch((error: unknown) => {
@@ -72,7 +72,7 @@ function printHead(out: Output, route: string, { seed, rate, at }: Plan): void {
   out.line(route)
   const about = `plan: seed ${seed}, rate ${rate}, ${at.length} fixed; use the first URL in your agent, stop with Ctrl-C\n`
   out.line(out.style('dim', about))
-  out.line(out.style('bold', row('time', 'request', 'attempt', 'fault', 'after')))
+  out.line(out.style('bold', injectionRow('time', 'request', 'attempt', 'fault', 'after')))
 }
 
 async function rehearsalModel(chaos: typeof Chaos, started: AsyncDisposableStack): Promise<string> {
@@ -100,22 +100,22 @@ function planFrom(
   }
 }
 
-function show(event: ProxyEvent, counts: Map<string, number>, out: Output): void {
+function report(event: ProxyEvent, counts: Map<string, number>, out: Output): void {
   if (event.type !== 'injection') return
   const { injection } = event
   counts.set(injection.fault.kind, (counts.get(injection.fault.kind) ?? 0) + (injection.outcome === 'injected' ? 1 : 0))
   if (out.json) out.data({ event: 'injection', ...injection })
-  else out.line(painted(injection, out))
+  else out.line(injectionLine(injection, out))
 }
 
-function painted(injection: Injection, out: Output): string {
+function injectionLine(injection: Injection, out: Output): string {
   const { kind, ...settings } = injection.fault
   const detail = Object.entries(settings)
     .filter(([, value]) => value !== '') // not set
     .map(([key, value]) => `${key}=${String(value)}`)
     .join(' ')
   const after = injection.outcome === 'missed' ? 'did not apply' : counted(injection.events, 'event')
-  const text = row(
+  const text = injectionRow(
     injection.at.slice(11, 23),
     `${injection.method} ${injection.path} #${injection.request}`,
     String(injection.attempt),
@@ -125,7 +125,7 @@ function painted(injection: Injection, out: Output): string {
   return out.style(injection.outcome === 'missed' ? 'dim' : 'yellow', text)
 }
 
-const row = (time: string, request: string, attempt: string, fault: string, after: string): string =>
+const injectionRow = (time: string, request: string, attempt: string, fault: string, after: string): string =>
   `${time.padEnd(12)}  ${shortened(request, 36).padEnd(36)}  ${attempt.padStart(7)}  ${shortened(fault, 44).padEnd(44)}  ${after}`
 
 function printTotals(requests: number, counts: ReadonlyMap<string, number>, out: Output): void {

@@ -25,12 +25,12 @@ export function showConfig(
 ): void {
   const rows = [...loaded.origins]
     .sort(([a], [b]) => a.localeCompare(b))
-    .map(([key, origin]) => ({ key, value: shown(valueAt(loaded.config, key)), origin }))
+    .map(([key, origin]) => ({ key, value: withoutKeys(valueAt(loaded.config, key)), origin }))
   if (out.json) {
     for (const row of rows) out.data(row)
-    const model = choice.kind === 'none' ? null : shown({ ...choice, apiKey: masked(choice.apiKey) })
+    const model = choice.kind === 'none' ? null : withoutKeys({ ...choice, apiKey: masked(choice.apiKey) })
     const { config, files, warnings } = loaded
-    out.result({ config: shown(config), files, warnings, model, providers: providers.map(shownProvider) })
+    out.result({ config: withoutKeys(config), files, warnings, model, providers: providers.map(providerWithoutKey) })
     return
   }
   if (rows.length === 0) out.line(`# ${nothingSet(loaded.files)}`)
@@ -78,17 +78,17 @@ export function shownCommand(command: readonly string[]): readonly string[] {
 // ---- details, in the order they are used above ----
 
 /** Its address and the origin of its key, without the key. */
-function shownProvider({ apiKey: _key, ...provider }: ConfiguredProvider): unknown {
-  return shown({ ...provider, key: aboutKey({ ...provider, apiKey: _key }) })
+function providerWithoutKey({ apiKey: _key, ...provider }: ConfiguredProvider): unknown {
+  return withoutKeys({ ...provider, key: aboutKey({ ...provider, apiKey: _key }) })
 }
 
 /** Without the keys in commands. Every list of words counts as one. */
-function shown(value: unknown): unknown {
+function withoutKeys(value: unknown): unknown {
   if (Array.isArray(value))
-    return value.every((word) => typeof word === 'string') ? shownCommand(value) : value.map(shown)
+    return value.every((word) => typeof word === 'string') ? shownCommand(value) : value.map(withoutKeys)
   if (typeof value === 'string' && /^postgres(?:ql)?:/.test(value)) return redact(value) // it may have a password
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, shown(inner)]))
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withoutKeys(inner)]))
 }
 
 const nothingSet = (files: readonly string[]): string =>

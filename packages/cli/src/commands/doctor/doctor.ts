@@ -51,7 +51,7 @@ export async function doctor(
     ...checkProviders(config.providers, config.childEnv),
     ...(await checkTelemetry(config.otlpEndpoint)),
     ...(await checkMcp(config.outside, config.childEnv, daemon.mcp ?? [])),
-    ...(await each(served, (model) =>
+    ...(await findingsOfEach(served, (model) =>
       checkServedModel(model, { env: config.childEnv, folder: currentFolderIfAny() ?? '/' }),
     )),
     ...(startModel ? await startEach(served, config, daemon.url, out) : []),
@@ -113,7 +113,7 @@ function nothingToStart({ model, loaded }: ResolvedConfig): Fault {
   return new Fault('invalid_request', { error: `--start-model has nothing to start: ${why}` })
 }
 
-async function each<T>(
+async function findingsOfEach<T>(
   items: readonly T[],
   check: (item: T) => Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
@@ -131,7 +131,9 @@ async function startEach(
   using interrupt = new Interrupt(out)
   const { signal } = interrupt
   const onLoading = (sentence: string): void => out.say(out.styleErr('dim', sentence))
-  return await each(served, async (model) => [await startModelOnce(model, { env, daemon, signal, onLoading })])
+  return await findingsOfEach(served, async (model) => [
+    await startModelOnce(model, { env, daemon, signal, onLoading }),
+  ])
 }
 
 /** Not "ready" if a prompt would be refused. */

@@ -52,8 +52,8 @@ export function missingCapabilities(config: unknown): readonly Finding[] {
   return lacks.map((lack: unknown) => ({
     check: 'sandbox',
     verdict: 'warn',
-    found: `no ${textOf(lack, 'name')}: ${textOf(lack, 'because')}`,
-    fix: textOf(lack, 'fix'),
+    found: `no ${textField(lack, 'name')}: ${textField(lack, 'because')}`,
+    fix: textField(lack, 'fix'),
   }))
 }
 
@@ -97,7 +97,7 @@ async function inBox(
       const box = await client.createBox({ env: { ...env }, mounts: [...mounts], home, network })
       const tried = await check(client, box)
       await client.removeBox(box.id)
-      return [...lacks, ...summary(tried, box)]
+      return [...lacks, ...toolFindings(tried, box)]
     } finally {
       await client.close()
       await runner.close()
@@ -107,7 +107,7 @@ async function inBox(
   }
 }
 
-function summary(tried: readonly Tried[], { home }: Box): readonly Finding[] {
+function toolFindings(tried: readonly Tried[], { home }: Box): readonly Finding[] {
   const works = tried.flatMap((one) => ('works' in one ? [one.works] : []))
   const where = home === undefined ? '' : `, HOME ${home.path}`
   return [
@@ -141,7 +141,7 @@ async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool)
       if (event.type === 'stdout') text = (text + (event.data ?? '')).slice(-8_000)
       if (event.type !== 'exit') continue
       if (event.cause === 'exited' && event.code === 0) return { version: versionIn(text, command[0]) }
-      return { why: reason(event.cause === 'timed_out' ? TIMED_OUT : `exit code ${event.code}`, text) }
+      return { why: failureText(event.cause === 'timed_out' ? TIMED_OUT : `exit code ${event.code}`, text) }
     }
     return { why: 'it did not end' }
   } catch (error) {
@@ -154,7 +154,7 @@ async function runInBox(client: RunnerClient, box: Box, { command, file }: Tool)
 const TIMED_OUT = `no answer within ${TOOL_MS / 1000} s`
 
 /** How it failed, and the line that explains it best. */
-function reason(how: string, text: string): string {
+function failureText(how: string, text: string): string {
   const lines = text.trim().split('\n')
   const line = (lines.find((one) => /error|exception|not found|no such/i.test(one)) ?? lines.at(-1))?.trim() ?? ''
   return line === '' ? how : `${how}: ${shortened(line, 200)}`
@@ -168,7 +168,7 @@ function problemOutside(
   return new Promise((resolve) => {
     execFile(file, args, { timeout: TOOL_MS, env: { ...env }, cwd: '/' }, (error, stdout, stderr) => {
       if (error === null) return resolve(undefined)
-      resolve(reason(error.killed === true ? TIMED_OUT : `exit code ${error.code ?? '?'}`, `${stdout}\n${stderr}`))
+      resolve(failureText(error.killed === true ? TIMED_OUT : `exit code ${error.code ?? '?'}`, `${stdout}\n${stderr}`))
     })
   })
 }
@@ -179,7 +179,7 @@ function fieldOf(value: unknown, name: string): unknown {
     : undefined
 }
 
-function textOf(value: unknown, name: string): string {
+function textField(value: unknown, name: string): string {
   const field = fieldOf(value, name)
   return typeof field === 'string' ? field : ''
 }

@@ -19,7 +19,7 @@ export type ExplainOptions = { readonly boundary?: Boundary }
 
 export type ExplainInput = {
   /** A file, `-`, the id of a turn, or the text itself. */
-  readonly given: string | undefined
+  readonly input: string | undefined
   /** Undefined: not named, so it is the model's unless the text names another server. */
   readonly boundary?: Boundary | undefined
   /** Where turns are looked up. */
@@ -28,7 +28,7 @@ export type ExplainInput = {
 
 export async function explainCommand(
   context: Context,
-  given: string | undefined,
+  input: string | undefined,
   options: ExplainOptions,
 ): Promise<void> {
   let viewer: Promise<SessionViewer> | undefined
@@ -36,8 +36,8 @@ export async function explainCommand(
     const { viewerFor } = await import('../../sessions/viewer.ts')
     return viewerFor(context)
   }
-  const input = { given, boundary: options.boundary, viewer: () => (viewer ??= openViewer()) }
-  printExplanation(await explanationFor(input), context.out)
+  const request = { input, boundary: options.boundary, viewer: () => (viewer ??= openViewer()) }
+  printExplanation(await explanationFor(request), context.out)
 }
 
 export function printExplanation(
@@ -77,18 +77,18 @@ export function linesOf({ report, by }: Explanation, style: Output['style']): re
   return lines
 }
 
-export async function explanationFor({ given, boundary, viewer }: ExplainInput): Promise<Explanation> {
-  const id = given === undefined ? undefined : await idIn(given, viewer)
+export async function explanationFor({ input, boundary, viewer }: ExplainInput): Promise<Explanation> {
+  const id = input === undefined ? undefined : await idIn(input, viewer)
   if (id !== undefined) return explanationOfTurn(await turnOrLastOf(await viewer(), id))
-  const text = await readInput(given)
+  const text = await readInput(input)
   // Empty piped input has an answer: nothing is known. No input at all is a usage error.
-  if (text.trim() === '' && (given === undefined || given.trim() === ''))
+  if (text.trim() === '' && (input === undefined || input.trim() === ''))
     throw new Fault('invalid_request', { error: `Nothing to explain; ${USAGE}` })
   const explanation = explain(text, boundary)
-  if (given === undefined || explanation.by !== 'nothing known') return explanation
-  if (isFile(given)) return { ...explanation, report: { ...explanation.report, error: noFailureIn(given, text) } }
-  if (!looksLikePath(given)) return explanation
-  const problem = existsSync(given) ? `${given} is not a file` : `There is no file ${given} to explain`
+  if (input === undefined || explanation.by !== 'nothing known') return explanation
+  if (isFile(input)) return { ...explanation, report: { ...explanation.report, error: noFailureIn(input, text) } }
+  if (!looksLikePath(input)) return explanation
+  const problem = existsSync(input) ? `${input} is not a file` : `There is no file ${input} to explain`
   throw new Fault('invalid_request', { error: `${problem}; ${USAGE}` })
 }
 
@@ -106,12 +106,12 @@ const NEXT_STEP_TEXT: Readonly<Record<FaultReport['next'], string>> = {
 }
 
 /** An id, or the first characters of a known one: any error text may look like one. */
-async function idIn(given: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
-  if (isFullId(given)) return given
-  if (!LIKE_ID.test(given) || existsSync(given)) return undefined
+async function idIn(input: string, viewer: ExplainInput['viewer']): Promise<string | undefined> {
+  if (isFullId(input)) return input
+  if (!LIKE_ID.test(input) || existsSync(input)) return undefined
   const opened = await viewer().catch(unavailable)
-  const id = opened === undefined ? given : await fullId(opened, given)
-  return id === given ? undefined : id
+  const id = opened === undefined ? input : await fullId(opened, input)
+  return id === input ? undefined : id
 }
 
 /** Without sessions to look it up in, it is a text. */
@@ -120,15 +120,15 @@ const unavailable = (): undefined => undefined
 /** At least six characters: anything shorter is an exit code, a status or a word. */
 const LIKE_ID = /^[0-9a-f]{6,8}(?:-[0-9a-f-]*)?$/
 
-const isFile = (given: string): boolean => statSync(given, { throwIfNoEntry: false })?.isFile() === true
+const isFile = (input: string): boolean => statSync(input, { throwIfNoEntry: false })?.isFile() === true
 
 function noFailureIn(file: string, text: string): string {
   const lines = text === '' ? 0 : text.replace(/\n$/, '').split('\n').length
   return `${file} has ${counted(lines, 'line')}; none matches a known failure.`
 }
 
-const looksLikePath = (given: string): boolean =>
-  /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(given)
+const looksLikePath = (input: string): boolean =>
+  /^[^\s"'{}]*(?:\/|\.(?:log|txt|json|out|err))$|^\.{0,2}\/\S+$/.test(input)
 
 function explanationOfTurn(turn: Turn): Explanation {
   const { id, state, fault, parked } = turn
@@ -154,8 +154,8 @@ async function turnOrLastOf(viewer: SessionViewer, id: string): Promise<Turn> {
 
 const USAGE = `give an error text, an exit code, a category, a file or a turn, or pipe a log in: some-command 2>&1 | ${cmd('explain')} -`
 
-async function readInput(given: string | undefined): Promise<string> {
-  if (given !== undefined && given !== '-') return isFile(given) ? endOfFile(given) : given
+async function readInput(input: string | undefined): Promise<string> {
+  if (input !== undefined && input !== '-') return isFile(input) ? endOfFile(input) : input
   if (process.stdin.isTTY) return ''
   const chunks: Buffer[] = []
   let length = 0

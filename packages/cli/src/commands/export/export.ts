@@ -15,13 +15,13 @@ import { fullId, ifNotFound } from '../../sessions/lookup.ts'
 
 export type ExportOptions = { readonly redact?: 'text'; readonly output?: string }
 
-export async function exportCommand(context: Context, given: string, options: ExportOptions): Promise<void> {
+export async function exportCommand(context: Context, input: string, options: ExportOptions): Promise<void> {
   const { config } = context
   const found = await findDaemon(config)
-  if (found !== undefined) return exportFrom(oneShotClient(found.address), context, given, options)
+  if (found !== undefined) return exportFrom(oneShotClient(found.address), context, input, options)
   refuseUnreadable(config.stateDir)
   const { withTemporaryDaemon } = await import('../../daemon/in-process.ts')
-  await withTemporaryDaemon(config, (client) => exportFrom(client, context, given, options))
+  await withTemporaryDaemon(config, (client) => exportFrom(client, context, input, options))
 }
 
 // ---- details ----
@@ -29,10 +29,10 @@ export async function exportCommand(context: Context, given: string, options: Ex
 async function exportFrom(
   client: DaemonClient,
   { out }: Context,
-  given: string,
+  input: string,
   { redact, output }: ExportOptions,
 ): Promise<void> {
-  const id = await fullId(client, given)
+  const id = await fullId(client, input)
   if ((await client.session(id).catch(ifNotFound)) === undefined)
     throw new Fault('not_found', {
       error: `No session has the id ${id}. Nothing was exported. See: ${cmd('sessions')}`,

@@ -33,11 +33,11 @@ export function importedServers(json: unknown, known: readonly string[]): Import
   if (!isObject(listed)) throw new Fault('invalid_request', { error: 'The file has no table "mcpServers"' })
   const tables: Record<string, Record<string, unknown>> = {}
   const notes: string[] = []
-  for (const [given, server] of Object.entries(listed)) {
-    const name = nameOf(given)
+  for (const [key, server] of Object.entries(listed)) {
+    const name = serverName(key)
     if (known.includes(name) || Object.hasOwn(tables, name))
       notes.push(`${name} is configured already, so it was left out`)
-    else if (!isObject(server)) notes.push(`${given} is not a table, so it was left out`)
+    else if (!isObject(server)) notes.push(`${key} is not a table, so it was left out`)
     else if (server['disabled'] === true) notes.push(`${name} is disabled there, so it was left out`)
     else if (server['type'] === 'sse')
       notes.push(`${name} uses the SSE transport of 2024, which Breakfall does not speak`)
@@ -60,8 +60,8 @@ function parsedFile(file: string): unknown {
   }
 }
 
-const nameOf = (given: string): string =>
-  given
+const serverName = (key: string): string =>
+  key
     .replace(/[^A-Za-z0-9-]+/g, '-')
     .replace(/^[^A-Za-z]+|-+$/g, '')
     .slice(0, 32) || 'server'

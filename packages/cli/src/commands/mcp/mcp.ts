@@ -9,7 +9,7 @@ import type { Output } from '../../terminal/output.ts'
 import { counted, utcTime } from '../../text/amounts.ts'
 import { printable } from '../../text/printable.ts'
 import { shortened } from '../../text/table.ts'
-import { calledHere, listedHere, toldUnsure, withServer } from './without-daemon.ts'
+import { calledHere, listedHere, rethrowUnsure, withServer } from './without-daemon.ts'
 
 export async function mcpList({ config, out }: Context): Promise<void> {
   const daemon = await findDaemon(config)
@@ -28,8 +28,8 @@ export async function mcpList({ config, out }: Context): Promise<void> {
 
 export async function mcpTools(context: Context, name: string): Promise<void> {
   const { out } = context
-  const { offered, refused, fault, log } = await detail(context, name)
-  if (fault !== undefined && offered.length === 0) throw advised(faultFrom(fault), name, log)
+  const { offered, refused, fault, log } = await serverDetail(context, name)
+  if (fault !== undefined && offered.length === 0) throw withServerAdvice(faultFrom(fault), name, log)
   if (out.json) return out.result({ outcome: 'finished', tools: offered, refused })
   for (const tool of offered) {
     const hints = [tool.readOnly ? 'read-only' : '', tool.idempotent ? 'idempotent' : ''].filter((hint) => hint !== '')
@@ -42,7 +42,7 @@ export async function mcpTools(context: Context, name: string): Promise<void> {
 }
 
 export async function mcpLogs(context: Context, name: string): Promise<void> {
-  const { log, fault } = await detail(context, name)
+  const { log, fault } = await serverDetail(context, name)
   if (context.out.json) return context.out.result({ outcome: 'finished', log })
   for (const line of log) context.out.line(printable(line))
   if (log.length === 0) context.out.say(`${name} has printed nothing on stderr`)
@@ -50,16 +50,16 @@ export async function mcpLogs(context: Context, name: string): Promise<void> {
   if (fault !== undefined) context.out.say(printable(asTyped(fault.message?.happened ?? fault.error)))
 }
 
-export async function mcpCall(context: Context, name: string, tool: string, given = '{}'): Promise<number> {
+export async function mcpCall(context: Context, name: string, tool: string, argumentsText = '{}'): Promise<number> {
   const { config, out } = context
-  const args = parsedArguments(given)
+  const args = parsedArguments(argumentsText)
   const daemon = await findDaemon(config)
   const calling =
     daemon === undefined
       ? withServer(config, name, (server) => calledHere(server, tool, args, sayLast(out)))
-      : oneShotClient(daemon.address).callMcp(name, tool, args).catch(toldUnsure)
+      : oneShotClient(daemon.address).callMcp(name, tool, args).catch(rethrowUnsure)
   const called = await calling.catch((thrown: unknown) => {
-    throw isFault(thrown) ? advised(thrown, name) : thrown
+    throw isFault(thrown) ? withServerAdvice(thrown, name) : thrown
   })
   if (out.json) out.result({ ...called, outcome: called.outcome === 'ok' ? 'finished' : 'failed' })
   else out.line(called.text)
@@ -76,7 +76,7 @@ export async function mcpRestart({ config, out }: Context, name: string): Promis
 // ---- details ----
 
 /** Says what helps with this server. A missing program and a silent one have no last lines. */
-function advised(fault: Fault, name: string, log?: readonly string[]): Fault {
+function withServerAdvice(fault: Fault, name: string, log?: readonly string[]): Fault {
   const advice = adviceFor(fault, name, log)
   return advice === undefined ? fault : fault.with({ message: { advice } })
 }
@@ -90,14 +90,14 @@ function adviceFor({ category, report }: Fault, name: string, log?: readonly str
 }
 
 /** Each line is printed once its server is known, so the widths are fixed. */
-const row = (name: string, state: string, tools: string, era: string, since: string): string =>
+const serverRow = (name: string, state: string, tools: string, era: string, since: string): string =>
   `${name.padEnd(20)}  ${state.padEnd(10)}  ${tools.padEnd(9)}  ${era.padEnd(10)}  ${since}`
 
-const HEAD = row('SERVER', 'STATE', 'OFFERS', 'PROTOCOL', 'SINCE')
+const HEAD = serverRow('SERVER', 'STATE', 'OFFERS', 'PROTOCOL', 'SINCE')
 
 function serverLines({ name, state, era, tools, since, error }: McpList['servers'][number]): readonly string[] {
   const why = error === undefined ? [] : [`  ${printable(asTyped(error))}`]
-  return [row(name, state, counted(tools, 'tool'), era ?? '-', utcTime(since)), ...why]
+  return [serverRow(name, state, counted(tools, 'tool'), era ?? '-', utcTime(since)), ...why]
 }
 
 const LINES_SAID = 10
@@ -109,7 +109,7 @@ const sayLast =
     for (const line of log.slice(-LINES_SAID)) out.say(out.styleErr('dim', `| ${printable(line)}`))
   }
 
-async function detail({ config }: Context, name: string): Promise<McpDetail> {
+async function serverDetail({ config }: Context, name: string): Promise<McpDetail> {
   const daemon = await findDaemon(config)
   if (daemon !== undefined) return oneShotClient(daemon.address).mcpServer(name)
   return withServer(config, name, (server) => Promise.resolve(server.detail))

@@ -73,34 +73,34 @@ export function configOf(servers: Config['outside']['mcp'], name: string): McpSe
 export async function calledHere(
   server: McpServer,
   tool: string,
-  given: Record<string, unknown>,
+  args: Record<string, unknown>,
   sayLast: (log: readonly string[]) => void,
 ): Promise<McpCalled> {
   if (server.fault !== null) throw server.fault
   const known = server.tools.find((entry) => entry.tool === tool || entry.name === tool)
-  const request = { tool: known?.name ?? tool, arguments: given, key: randomUUID() }
+  const request = { tool: known?.name ?? tool, arguments: args, key: randomUUID() }
   const end = await server.call(request, { signal: new AbortController().signal })
   if (end.kind === 'answered') return { outcome: end.isError ? 'failed' : 'ok', text: end.text }
   if (end.kind === 'refused') throw end.fault
   if (end.kind === 'lost') {
     sayLast(server.log)
     const advice = server.log.length === 0 ? 'It printed nothing on stderr.' : 'Its last lines are above.'
-    return toldUnsure(withAdvice(end.fault, advice))
+    return rethrowUnsure(withLogAdvice(end.fault, advice))
   }
   return { outcome: 'cancelled', text: 'Cancelled.' }
 }
 
 /** Throws the fault of a call. If the call may have had an effect, the message says so. */
-export function toldUnsure(thrown: unknown): never {
+export function rethrowUnsure(thrown: unknown): never {
   if (!isFault(thrown) || thrown.report.sideEffects !== 'unknown') throw thrown
-  const told = thrown.with({ message: { action: 'The call may have had an effect, and was not repeated.' } })
-  throw thrown.errorRaw === thrown.error ? told.with({ errorRaw: told.error }) : told
+  const unsure = thrown.with({ message: { action: 'The call may have had an effect, and was not repeated.' } })
+  throw thrown.errorRaw === thrown.error ? unsure.with({ errorRaw: unsure.error }) : unsure
 }
 
 // ---- details ----
 
 /** Its log ends with this command, so `mcp logs` cannot show it. */
-function withAdvice(fault: Fault, advice: string): Fault {
+function withLogAdvice(fault: Fault, advice: string): Fault {
   const advised = fault.with({ message: { advice } })
   return fault.errorRaw === fault.error ? advised.with({ errorRaw: advised.error }) : advised
 }

@@ -3,6 +3,7 @@ import type { DaemonClient } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
 import type { SessionProcess } from '@breakfall/wire'
 import type { Context } from '../../command-line/context.ts'
+import { usageFault } from '../../command-line/usage-error.ts'
 import { cmd } from '../../process/command-name.ts'
 import { processTable, stopCommand } from '../../render/processes.ts'
 import { fullId } from '../../sessions/lookup.ts'
@@ -16,30 +17,32 @@ export async function processesCommand(
   options: ProcessesOptions,
   [action, named]: readonly string[],
 ): Promise<void> {
-  if (action === 'stop' && named === undefined) throw usage(`Name the process; "${cmd('processes')}" lists them.`)
+  if (action === 'stop' && named === undefined) throw usageFault(`Name the process; "${cmd('processes')}" lists them.`)
   if (action !== 'stop' && named !== undefined)
-    throw usage(`"list" takes no name, got ${named}. Nothing was done. To stop it: ${cmd('processes')} stop ${named}`)
+    throw usageFault(
+      `"list" takes no name, got ${named}. Nothing was done. To stop it: ${cmd('processes')} stop ${named}`,
+    )
   const { out, config } = context
   const { kind, viewer } = await findViewer(config, '')
   const session = options.session === undefined ? undefined : await fullId(viewer, options.session)
   const act = (client: DaemonClient): Promise<void> =>
-    named === undefined ? list(client, session, context) : stop(client, session, named, context)
+    named === undefined ? listProcesses(client, session, context) : stopProcess(client, session, named, context)
   if (kind === 'live') return act(viewer)
   const isUnused = (await viewer.sessionPage({ limit: 1 })).sessions.length === 0
-  if (isUnused && named === undefined && session === undefined) return show([], out) // no runner is started for this
+  if (isUnused && named === undefined && session === undefined) return printProcesses([], out) // no runner is started for this
   const { withTemporaryDaemon } = await import('../../daemon/in-process.ts')
   return withTemporaryDaemon(config, act)
 }
 
 // ---- details, in the order they are used above ----
 
-async function list(client: DaemonClient, session: string | undefined, { out }: Context): Promise<void> {
+async function listProcesses(client: DaemonClient, session: string | undefined, { out }: Context): Promise<void> {
   const { processes, unreachable = [] } = await client.processes(session)
   for (const id of unreachable) out.say(`runner ${id} does not answer, so its processes are missing here`)
-  show(processes, out)
+  printProcesses(processes, out)
 }
 
-function show(processes: readonly SessionProcess[], out: Context['out']): void {
+function printProcesses(processes: readonly SessionProcess[], out: Context['out']): void {
   if (out.json) {
     for (const process of processes) out.data(process)
     return out.result({ outcome: 'finished', processes: processes.length })
@@ -52,7 +55,12 @@ function show(processes: readonly SessionProcess[], out: Context['out']): void {
   if (first !== undefined) out.line(out.style('dim', `to stop one: ${stopCommand(first)}`))
 }
 
-async function stop(client: DaemonClient, session: string | undefined, named: string, { out }: Context): Promise<void> {
+async function stopProcess(
+  client: DaemonClient,
+  session: string | undefined,
+  named: string,
+  { out }: Context,
+): Promise<void> {
   const sessionId = session ?? sessionOf((await client.processes()).processes, named)
   const stopped = await client.stopProcess(sessionId, named)
   const { processes } = await client.processes(sessionId)
@@ -71,7 +79,5 @@ function sessionOf(processes: readonly SessionProcess[], named: string): string 
       error: `No background process ${named} is running; "${cmd('processes')}" lists those there are.`,
     })
   const commands = found.map((process) => `\n  ${stopCommand(process)}`).join('')
-  throw usage(`${ids.length} sessions have a process ${named}; say which:${commands}`)
+  throw usageFault(`${ids.length} sessions have a process ${named}; say which:${commands}`)
 }
-
-const usage = (error: string): Fault => new Fault('invalid_request', { error })

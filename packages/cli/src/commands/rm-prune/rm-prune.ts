@@ -18,10 +18,10 @@ export type PruneOptions = { readonly olderThan?: number; readonly keep?: number
 
 export async function rmCommand(
   context: Context,
-  given: readonly string[],
+  inputs: readonly string[],
   { force = false }: RmOptions,
 ): Promise<void> {
-  await withDaemon(context, (client) => remove(client, given, force, context.out))
+  await withDaemon(context, (client) => remove(client, inputs, force, context.out))
 }
 
 export async function pruneCommand(context: Context, options: PruneOptions): Promise<void> {
@@ -51,13 +51,13 @@ async function withDaemon(context: Context, act: (client: DaemonClient) => Promi
   await withTemporaryDaemon(config, act)
 }
 
-async function remove(client: DaemonClient, given: readonly string[], force: boolean, out: Output): Promise<void> {
+async function remove(client: DaemonClient, inputs: readonly string[], force: boolean, out: Output): Promise<void> {
   const ids: string[] = []
-  for (const each of given) ids.push(await existing(client, each)) // all of them exist, or nothing is deleted
+  for (const each of inputs) ids.push(await existing(client, each)) // all of them exist, or nothing is deleted
   const removed: string[] = []
   for (const id of new Set(ids)) {
     await client.deleteSession(id, { ifEnded: !force }).catch((thrown: unknown) => {
-      throw withAdvice(thrown, id, removed.length)
+      throw withCancelAdvice(thrown, id, removed.length)
     })
     removed.push(id)
     if (!out.json) out.line(`deleted session ${id}`)
@@ -65,13 +65,13 @@ async function remove(client: DaemonClient, given: readonly string[], force: boo
   if (out.json) out.result({ sessions: removed.length, removed })
 }
 
-async function existing(client: DaemonClient, given: string): Promise<string> {
-  const found = await client.session(await fullId(client, given)).catch(ifNotFound)
+async function existing(client: DaemonClient, input: string): Promise<string> {
+  const found = await client.session(await fullId(client, input)).catch(ifNotFound)
   if (found !== undefined) return found.id
-  throw new Fault('not_found', { error: `No session has the id ${given}; nothing was deleted` })
+  throw new Fault('not_found', { error: `No session has the id ${input}; nothing was deleted` })
 }
 
-function withAdvice(thrown: unknown, id: string, count: number): unknown {
+function withCancelAdvice(thrown: unknown, id: string, count: number): unknown {
   if (!isFault(thrown) || thrown.category !== 'session_busy') return thrown
   return new Fault('session_busy', {
     message: {

@@ -8,13 +8,13 @@ import { runMounts } from './session.ts'
 export function refuseMounts(context: RunContext): void {
   const { options, config } = context
   if (isContinuing(context)) return
-  const refused = mountRefusal(runMounts(context), {
+  const problem = mountRefusal(runMounts(context), {
     settings: config.box.mounts.map(({ path }) => path),
     isHere: config.daemon.kind === 'local' && config.runner.kind === 'local',
     level: options.isolation ?? config.runner.isolation,
     isMissing,
   })
-  if (refused !== undefined) throw refused
+  if (problem !== undefined) throw problem
 }
 
 /** What the runner refuses is named by its flag, not by the field of the request. */

@@ -52,13 +52,16 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
   checkFolder(folder, context)
   refuseMounts(context)
   boxToCreate(context, folder) // refuses flags that cannot be used, before anything starts
-  const theirs = await interrupt.unlessInterrupted(findDaemon(config))
-  const choice = await interrupt.unlessInterrupted(chosenModel(context, theirs))
+  const running = await interrupt.unlessInterrupted(findDaemon(config))
+  const choice = await interrupt.unlessInterrupted(chosenModel(context, running))
   if (choice?.kind === 'none' && !isContinuing(context)) throw noModelFault(config, howToSetModel(config.checkout))
   if (choice?.kind === 'none') await refuseIfNothingToContinue(context, folder, prompt)
-  const told = choice !== undefined && isReachable(choice) && !isContinuing(context) ? choice : undefined
-  if (told !== undefined) out.say(`model: ${announced(told)}`)
-  const unsetKey = told === undefined || theirs !== undefined ? undefined : unsetKeyVariable(told, config.loaded.config)
+  const announcedModel = choice !== undefined && isReachable(choice) && !isContinuing(context) ? choice : undefined
+  if (announcedModel !== undefined) out.say(`model: ${modelText(announcedModel)}`)
+  const unsetKey =
+    announcedModel === undefined || running !== undefined
+      ? undefined
+      : unsetKeyVariable(announcedModel, config.loaded.config)
   if (unsetKey !== undefined) out.say(out.styleErr('yellow', `warning: ${unsetKey} is not set, so no key is sent`))
   await using daemon = new RunDaemon({
     place: config,
@@ -77,7 +80,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       client,
       prompt,
       create: sessionToCreate(context, folder, prompt, broughtModel(choice, config)),
-      session: session === undefined ? undefined : await changed(client, session, { choice, config, isNamed }),
+      session: session === undefined ? undefined : await withChange(client, session, { choice, config, isNamed }),
       parkWaitMs: options.parkWaitMs,
       answer: options.answer,
       sameFolder: options.share === true ? 'share' : config.sameFolder,
@@ -85,7 +88,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       isLasting: () => daemon.isLasting,
       cancelIfAway: (turnId, reason) =>
         daemon.isLasting ? cancelWithoutDaemon(config, turnId, reason) : Promise.resolve(undefined), // its own restarts
-      onSession: (used) => out.say(sessionLine(used, told?.name)),
+      onSession: (used) => out.say(sessionLine(used, announcedModel?.name)),
       onTurn: (turnId) => adoption.follow(turnId),
       keyFor,
       serverFlags: serverFlags(options),
@@ -112,7 +115,7 @@ function runnerNotice({ config, out }: RunContext): (event: SessionEvent) => voi
 const IN_BOX: ReadonlySet<SessionEvent['type']> = new Set(['tool-call', 'tool-output', 'tool-result'])
 
 /** A continued session keeps its provider and its model, unless a flag names others. It gets this terminal's key for its provider. */
-async function changed(client: DaemonClient, session: Session, given: ChangeOptions): Promise<Session> {
+async function withChange(client: DaemonClient, session: Session, given: ChangeOptions): Promise<Session> {
   const change = changeFor(session, given)
   return change === undefined ? session : client.changeSession(session.id, change)
 }
@@ -154,7 +157,7 @@ async function refuseIfNothingToContinue(
   await sessionToContinue(viewer, context, { folder, prompt })
 }
 
-const announced = ({ name, baseUrl, origin }: ReachableModel): string =>
+const modelText = ({ name, baseUrl, origin }: ReachableModel): string =>
   name === undefined
     ? `the first model that ${baseUrl} lists, once it answers (${origin})`
     : `${name} at ${baseUrl} (${origin})`
@@ -164,9 +167,9 @@ const announced = ({ name, baseUrl, origin }: ReachableModel): string =>
  * model for the daemon's own server, the daemon's model. If no model is named and the first request found no list, asks the server
  * again until it is clear why.
  */
-async function chosenModel(context: RunContext, theirs: FoundDaemon | undefined): Promise<ModelChoice | undefined> {
+async function chosenModel(context: RunContext, running: FoundDaemon | undefined): Promise<ModelChoice | undefined> {
   const { model } = context.config
-  const daemons = theirs === undefined ? undefined : await oneShotClient(theirs.address).model().catch(ifStopping)
+  const daemons = running === undefined ? undefined : await oneShotClient(running.address).model().catch(ifStopping)
   if (model.kind === 'unset' && daemons !== undefined && daemons.baseUrl !== NO_MODEL) return undefined
   if (model.kind === 'remote' && model.name === undefined && daemons !== undefined && isSameUrl(model, daemons))
     return { ...model, name: daemons.name }

@@ -13,10 +13,10 @@ import { viewerFor } from '../../sessions/viewer.ts'
 import { counted } from '../../text/amounts.ts'
 
 /** Shows the session or the turn with that id. */
-export async function showCommand(context: Context, given: string): Promise<void> {
+export async function showCommand(context: Context, input: string): Promise<void> {
   const { out, config } = context
   const viewer = await viewerFor(context)
-  const id = await fullId(viewer, given)
+  const id = await fullId(viewer, input)
   const session = await viewer.session(id).catch(ifNotFound)
   if (session === undefined) {
     const turn = await turnFor(viewer, id)

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream'
 import { adoptStore, checkStore, exportStore, importStore, migrateStore, type StorePlace } from '@breakfall/daemon'
 import { EXIT_CODES, Fault } from '@breakfall/faults'
 import type { Context } from '../../command-line/context.ts'
+import { usageFault } from '../../command-line/usage-error.ts'
 import { counted } from '../../text/amounts.ts'
 
 export type StoreOptions = { readonly store?: string }
@@ -43,7 +44,7 @@ export async function storeCommand(
       return problems.length === 0 ? EXIT_CODES.finished : EXIT_CODES.failed
     }
     case 'export': {
-      if (file === '-' && out.json) throw usage('With --json, name a file to export to.')
+      if (file === '-' && out.json) throw usageFault('With --json, name a file to export to.')
       const dumped = await exported(place, file)
       return say({ ...dumped }, `exported ${counted(dumped.sessions, 'session')}, ${counted(dumped.events, 'event')}`)
     }
@@ -57,17 +58,15 @@ export async function storeCommand(
       )
     }
     default: // the command line lists what it takes
-      throw usage(`${action} is not an action`)
+      throw usageFault(`${action} is not an action`)
   }
 }
 
 // ---- details ----
 
-const usage = (error: string): Fault => new Fault('invalid_request', { error })
-
 function urlOf(place: StorePlace): string {
   if ('url' in place) return place.url
-  throw usage('Say which database: --store postgres://HOST/DATABASE, or [daemon] store in your config.toml.')
+  throw usageFault('Say which database: --store postgres://HOST/DATABASE, or [daemon] store in your config.toml.')
 }
 
 /** Its lines are read when they are wanted: a reader that starts earlier loses those that nothing waits for. */
@@ -76,7 +75,7 @@ async function linesOf(file: string): Promise<AsyncIterable<string>> {
   const handle = await open(file).catch(cannot(`read ${file}`))
   if ((await handle.stat()).isDirectory()) {
     await handle.close()
-    throw usage(`Cannot read ${file}: it is a folder.`)
+    throw usageFault(`Cannot read ${file}: it is a folder.`)
   }
   return linesIn(handle.createReadStream())
 }

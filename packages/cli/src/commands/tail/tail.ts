@@ -16,17 +16,17 @@ import type { Output } from '../../terminal/output.ts'
 export type TailOptions = { readonly after?: string; readonly follow: boolean }
 
 /** Without a daemon there is nothing to follow: shows the events in the journal, and fails if the session has not ended. */
-export async function tailCommand(context: Context, given: string, options: TailOptions): Promise<void> {
+export async function tailCommand(context: Context, input: string, options: TailOptions): Promise<void> {
   const { config, out } = context
   const stop = new AbortController()
   using _ = onSignal(() => stop.abort())
   const daemon = options.follow ? await findDaemon(config) : undefined
-  if (daemon !== undefined) return await tail(followingClient(config, daemon), given, options, stop.signal, out)
+  if (daemon !== undefined) return await tail(followingClient(config, daemon), input, options, stop.signal, out)
   const viewer = await viewerFor(context)
-  if (!options.follow) return await tail(viewer, given, options, stop.signal, out)
-  const session = await sessionFor(viewer, given).catch(ifNotFound)
+  if (!options.follow) return await tail(viewer, input, options, stop.signal, out)
+  const session = await sessionFor(viewer, input).catch(ifNotFound)
   if (session === undefined) {
-    await requireDaemon(config, `The journal on disk has no session or turn ${given}; see: ${cmd('sessions')}`)
+    await requireDaemon(config, `The journal on disk has no session or turn ${input}; see: ${cmd('sessions')}`)
     return
   }
   const isEnded = session.state === 'idle'
@@ -39,13 +39,13 @@ export async function tailCommand(context: Context, given: string, options: Tail
 /** `isWhole`: what was shown is all, so this is the result. */
 async function tail(
   viewer: SessionViewer,
-  given: string,
+  input: string,
   { after, follow }: TailOptions,
   signal: AbortSignal,
   out: Output,
   isWhole = true,
 ): Promise<void> {
-  const { id: sessionId, lastSeq } = await sessionFor(viewer, given)
+  const { id: sessionId, lastSeq } = await sessionFor(viewer, input)
   const cursor = parseCursor(after)
   if (cursor === undefined)
     throw new Fault('invalid_request', { error: `--after takes the number or the cursor of an event, got ${after}` })
@@ -72,8 +72,8 @@ const endLine = (event: SessionEvent): string =>
   `── ${event.type} ${event.turnId}${event.type === 'turn-end' && isCutOff(event) ? `: ${CUT_OFF}` : ''}`
 
 /** The session with that id, or the session of the turn with that id. */
-async function sessionFor(viewer: SessionViewer, given: string): Promise<Session> {
-  const id = await fullId(viewer, given)
+async function sessionFor(viewer: SessionViewer, input: string): Promise<Session> {
+  const id = await fullId(viewer, input)
   const session = await viewer.session(id).catch(ifNotFound)
   return session ?? viewer.session((await turnFor(viewer, id)).sessionId)
 }

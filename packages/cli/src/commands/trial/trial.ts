@@ -6,6 +6,7 @@ import type * as Chaos from '@breakfall/chaos'
 import { EXIT_CODES, Fault, isFault } from '@breakfall/faults'
 import type { Hold } from '@breakfall/model/names'
 import type { Context } from '../../command-line/context.ts'
+import { usageFault } from '../../command-line/usage-error.ts'
 import { cmd } from '../../process/command-name.ts'
 import { onSignal } from '../../process/signals.ts'
 import type { Output } from '../../terminal/output.ts'
@@ -60,14 +61,22 @@ export async function trialCommand(
       const ran = await runCell(chaos, { ...settings, column, plan, mode })
       if (cancelled.signal.aborted) return cancelledTrial(out, { seed, mode, cells, skipped })
       const at = { fault, through: column.name }
-      const cell = judged(chaos, ran, baseline, at)
+      const cell = judgedCell(chaos, ran, baseline, at)
       if (cell === undefined) skipped.push(at)
       else cells.push(cell)
-      tell(out, cell ?? at)
+      sayCell(out, cell ?? at)
     }
   }
   const faults = plans.map(({ fault }) => fault)
-  return report(out, { seed, mode, faults, columns: columns.map(({ name }) => name), cells, skipped, requirement })
+  return concludeTrial(out, {
+    seed,
+    mode,
+    faults,
+    columns: columns.map(({ name }) => name),
+    cells,
+    skipped,
+    requirement,
+  })
 }
 
 // ---- details, in the order they are used above ----
@@ -82,22 +91,20 @@ function faultsIn(list: string | undefined): readonly string[] | undefined {
   if (list === undefined) return undefined
   const faults = new Set(list.split(',').map((name) => name.trim()))
   faults.delete('')
-  if (faults.size === 0) throw wrong('--faults needs at least one fault, such as fin or status:503')
+  if (faults.size === 0) throw usageFault('--faults needs at least one fault, such as fin or status:503')
   return [...faults]
 }
 
 function timeoutOf({ timeoutMs }: TrialOptions): number {
-  if (timeoutMs < 1) throw wrong(`--timeout-ms must be at least 1, got ${timeoutMs}`)
+  if (timeoutMs < 1) throw usageFault(`--timeout-ms must be at least 1, got ${timeoutMs}`)
   return timeoutMs
 }
-
-const wrong = (error: string): Fault => new Fault('invalid_request', { error, errorRaw: error })
 
 type RunSettings = { readonly command: readonly string[]; readonly msMax: number; readonly signal: AbortSignal }
 
 function calmRun(chaos: typeof Chaos, settings: RunSettings): Promise<CellRun> {
   const { command } = settings
-  if (command[0] === '') throw wrong('The command is empty. Give the command to try after "--".')
+  if (command[0] === '') throw usageFault('The command is empty. Give the command to try after "--".')
   return runCell(chaos, { ...settings, column: DIRECT }).catch((error: unknown) => {
     throw isFault(error) && error.category === 'process_start_failed' ? cannotStart(command, error) : error
   })
@@ -114,14 +121,14 @@ function cancelledTrial(out: Output, known: object): number {
 type Skipped = Pick<Cell, 'fault' | 'through'>
 
 /** Undefined if the fault never happened. */
-function judged(chaos: typeof Chaos, ran: CellRun, baseline: Chaos.Baseline, at: Skipped): Cell | undefined {
+function judgedCell(chaos: typeof Chaos, ran: CellRun, baseline: Chaos.Baseline, at: Skipped): Cell | undefined {
   const { run, seen, ms } = ran
   if (!seen.isHit && run.end.kind === 'exit' && run.end.code === 0) return undefined
   const { verdict, why } = chaos.verdictOf(run, baseline)
   return { ...at, dialect: seen.dialect, verdict, why, requests: seen.requests, ms }
 }
 
-function tell(out: Output, cell: Cell | Skipped): void {
+function sayCell(out: Output, cell: Cell | Skipped): void {
   const { fault, through } = cell
   if (!('verdict' in cell)) out.say(out.styleErr('dim', `${through}: ${fault} does not apply to this API`))
   else if (out.json) out.data({ event: 'cell', ...cell })
@@ -142,7 +149,7 @@ type Trial = {
 }
 
 /** Prints the result, and returns the exit code. The last column has to meet the requirement. */
-function report(out: Output, { seed, mode, faults, columns, cells, skipped, requirement }: Trial): number {
+function concludeTrial(out: Output, { seed, mode, faults, columns, cells, skipped, requirement }: Trial): number {
   const score = scoreOf(cells, columns.at(-1) ?? DIRECT.name)
   const isPassed = requirement === undefined || isMet(requirement, score)
   const scores = Object.fromEntries(columns.map((name) => [name, scoreOf(cells, name)]))

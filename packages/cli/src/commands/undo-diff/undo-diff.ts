@@ -45,7 +45,7 @@ export function undoCommand(context: Context, options: UndoOptions, id: string |
     } catch (thrown) {
       if (isFault(thrown) && !context.out.json)
         for (const path of thrown.report.paths ?? []) context.out.say(`  conflict  ${printable(path)}`)
-      throw await advised(thrown, client, sessionId)
+      throw await withUndoAdvice(thrown, client, sessionId)
     }
   })
 }
@@ -58,7 +58,7 @@ export function diffCommand(context: Context, options: DiffOptions, id: string |
       // One turn: up to the next. Without a turn: everything since before the last one.
       ...(options.from === undefined && turnId !== undefined ? { turn: turnId, to: 'next' } : {}),
     }
-    if (!out.json && options.stat !== true) return out.write(painted(await client.patch(sessionId, query), out))
+    if (!out.json && options.stat !== true) return out.write(colouredPatch(await client.patch(sessionId, query), out))
     const { files } = await client.diff(sessionId, query)
     if (out.json) return out.result({ outcome: 'finished', sessionId, files })
     for (const { path, change } of files) out.line(`${MARKS[change]} ${printable(path)}`)
@@ -71,7 +71,7 @@ const CONFLICT_ADVICE =
   'Restore only other files with --path FILE, or overwrite these with --force: a safety checkpoint keeps what is there now.'
 
 /** The fault with what a user of the command line can do about it. */
-async function advised(thrown: unknown, client: DaemonClient, sessionId: string): Promise<unknown> {
+async function withUndoAdvice(thrown: unknown, client: DaemonClient, sessionId: string): Promise<unknown> {
   if (!isFault(thrown)) return thrown
   if (thrown.category === 'checkpoint_conflict') return thrown.with({ message: { advice: CONFLICT_ADVICE } })
   if (thrown.category !== 'workspace_busy') return thrown
@@ -82,7 +82,7 @@ async function advised(thrown: unknown, client: DaemonClient, sessionId: string)
 }
 
 /** A patch as `git diff` colours it. */
-const painted = (patch: string, out: Context['out']): string =>
+const colouredPatch = (patch: string, out: Context['out']): string =>
   patch
     .split('\n')
     .map((line) => {
@@ -113,7 +113,7 @@ async function onSession(
   act: (client: DaemonClient, found: Found) => Promise<void>,
 ): Promise<void> {
   const { kind, viewer } = await findViewer(config, '')
-  const found = await find(viewer, id, turn)
+  const found = await sessionMeant(viewer, id, turn)
   const onClient = (client: DaemonClient): Promise<void> =>
     act(client, found).catch((thrown: unknown) => {
       throw id === undefined ? withOtherSessions(thrown, found.sessionId) : thrown
@@ -132,14 +132,14 @@ function withOtherSessions(thrown: unknown, sessionId: string): unknown {
 }
 
 /** By the id of a session or a turn; without one, the last session of this folder. */
-async function find(viewer: SessionViewer, id: string | undefined, turn: string | undefined): Promise<Found> {
+async function sessionMeant(viewer: SessionViewer, id: string | undefined, turn: string | undefined): Promise<Found> {
   const turnId = turn === undefined ? undefined : await fullId(viewer, turn)
   if (id === undefined) return { sessionId: (await lastHere(viewer)).id, turnId }
-  const given = await fullId(viewer, id)
-  const session = await viewer.session(given).catch(ifNotFound)
+  const wholeId = await fullId(viewer, id)
+  const session = await viewer.session(wholeId).catch(ifNotFound)
   if (session !== undefined) return { sessionId: session.id, turnId }
-  const found = await viewer.turn(given).catch(ifNotFound)
-  if (found === undefined) throw noSuchId(given)
+  const found = await viewer.turn(wholeId).catch(ifNotFound)
+  if (found === undefined) throw noSuchId(wholeId)
   return { sessionId: found.sessionId, turnId: turnId ?? found.id }
 }
 
