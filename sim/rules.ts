@@ -309,7 +309,7 @@ export class Rules {
       this.reach(`outcome ${event.outcome}`)
     }
     if (event.type === 'turn-end' || event.type === 'turn-error') {
-      turn.end = event
+      Object.assign(turn, { end: event, endedAt: this.#parts.world.now })
       this.#ended(turn, event)
     }
     this.#waited(turn, event)

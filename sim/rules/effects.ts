@@ -121,17 +121,22 @@ export class Effects {
     claims.push({ at: this.#facts.parts.world.now, nr: this.#claimed })
   }
 
-  #judge(turn: Turn, { command, execId, result }: Call): void {
+  #judge(turn: Turn, call: Call): void {
+    const { callId, command, execId, result } = call
     if (result === null) return
     const { outcome, exit = null, text } = result
     const { name, lines } = workIn(command)
     const hasRun = this.#ran.has(name)
-    const isUnsure = outcome === 'unknown' || (outcome === 'cancelled' && isUnsureEnd(turn))
+    const isUnsure = outcome === 'unknown' || isUnsureCall(turn, callId)
     if (hasRun && exit === null && !isUnsure)
       this.#facts.broken('U3 what was said not to have run has not run', `${command} of ${turn.id}: ${text}`)
     if (!hasRun && exit?.cause === 'exited')
       this.#facts.broken('U4 what is said to have run has run', `${command} of ${turn.id}: ${text}`)
-    if (outcome === 'unknown' && !this.#facts.parts.disk.lost.has(this.#ran.get(name) ?? execId) && !hasGivenUp(turn))
+    if (
+      outcome === 'unknown' &&
+      !this.#facts.parts.disk.lost.has(this.#ran.get(name) ?? execId) &&
+      !hasGivenUp(turn, call)
+    )
       this.#facts.broken('U5 unknown only if it cannot be known', `${command} of ${turn.id}: ${text}`)
     if (outcome === 'unknown' || exit === null || text.includes(INCOMPLETE)) return
     const printed = this.#facts.parts.disk.printed.get(this.#ran.get(name) ?? execId) ?? ''
@@ -169,11 +174,16 @@ const UUID_LENGTH = 36
 /** A command may run under a second and a third id of its call. */
 const callOf = (execId: string): string => execId.replace(/\.[23]$/, '')
 
-export const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
+const isUnsureEnd = ({ end }: Turn): boolean => end?.type === 'turn-error' && end.sideEffects === 'unknown'
 
-/** The turn ended because its runner could not be reached for too long. A lost answer alone is no reason. */
-export const hasGivenUp = ({ end }: Turn): boolean =>
+/** Calls run in order: of those that a cancel ended, only the first may have run without its outcome being known. */
+export const isUnsureCall = (turn: Turn, callId: string): boolean =>
+  isUnsureEnd(turn) && [...turn.calls.values()].find(({ result }) => result?.outcome === 'cancelled')?.callId === callId
+
+/** The turn ended with this call because its runner could not be reached for too long. A lost answer alone is no reason. */
+export const hasGivenUp = ({ end, endedAt }: Turn, call: Call): boolean =>
   end?.type === 'turn-error' &&
+  endedAt === call.endedAt &&
   (end.boundary === 'runner' || end.boundary === 'box') &&
   end.stopped !== 'side_effects_unknown'
 

@@ -47,6 +47,7 @@ export type Turn = {
   /** The key that its prompt names. */
   readonly key: string
   end: SessionEventOf<'turn-end'> | SessionEventOf<'turn-error'> | null
+  endedAt: number
   readonly calls: Map<string, Call>
   /** The cancel that was stored with it, by whom, and since when that process knows that it is. */
   cancel: { readonly at: number; readonly by: string; heardAt: number } | null
@@ -84,7 +85,15 @@ export class Facts {
     const key = keyIn(prompt) ?? ''
     const same = this.turnOfKey.get(key)
     if (same !== undefined) this.broken('U6 one key makes one turn', `${key} made ${same.id} and ${id}`)
-    const turn: Turn = { id, sessionId, key, end: null, calls: new Map(), cancel: null }
+    const turn: Turn = {
+      id,
+      sessionId,
+      key,
+      end: null,
+      endedAt: Number.POSITIVE_INFINITY,
+      calls: new Map(),
+      cancel: null,
+    }
     this.turns.set(id, turn)
     this.turnOfKey.set(key, turn)
     return turn

@@ -11,7 +11,7 @@ import { boxIn } from '../world/network.ts'
 import { FILE, lastWorkIn } from '../world/model.ts'
 import type { Written } from '../world/runner.ts'
 import { RUNNER } from '../world/weather.ts'
-import { type Effects, hasGivenUp, isUnsureEnd } from './effects.ts'
+import { type Effects, hasGivenUp, isUnsureCall } from './effects.ts'
 import type { Call, Facts, Turn } from './facts.ts'
 
 export class Files {
@@ -61,17 +61,18 @@ export class Files {
       this.#facts.broken('U13 a cancelled turn writes nothing', what)
   }
 
-  #judge(turn: Turn, { name, result, madeAt, endedAt }: Call): void {
+  #judge(turn: Turn, call: Call): void {
+    const { callId, name, result, madeAt, endedAt } = call
     if (result === null) return
     const change = this.#changed.get(name)
     const { outcome, text } = result
-    const isUnsure = outcome === 'unknown' || (outcome === 'cancelled' && isUnsureEnd(turn))
+    const isUnsure = outcome === 'unknown' || isUnsureCall(turn, callId)
     this.#facts.reach(`file ${outcome}`)
     if (outcome === 'ok' && (change === undefined || change.at > endedAt))
       this.#facts.broken('U19 what is said to be written is', `${name}: ${text}`)
     if (change !== undefined && outcome !== 'ok' && !isUnsure)
       this.#facts.broken('U19 what is said not to be written is not', `${name}: ${text}`)
-    if (outcome !== 'unknown' || hasGivenUp(turn)) return
+    if (outcome !== 'unknown' || hasGivenUp(turn, call)) return
     const isOthers = [...this.#changed].some(
       ([other, { boxId, at }]) => other !== name && boxId === turn.sessionId && at > madeAt && at < endedAt,
     )
