@@ -6,7 +6,7 @@ import { startOf } from '../packages/daemon/src/api/events.ts'
 import type { assemble } from '../packages/daemon/src/assemble.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import type { Process, World } from './host/time.ts'
-import type { Plan, PlannedTurn } from './plan.ts'
+import type { Aside, Plan, PlannedTurn } from './plan.ts'
 import type { Reader, Rules } from './rules.ts'
 import { promptOf } from './world/model.ts'
 
@@ -45,7 +45,7 @@ export class People {
     const { sessions, resumes, asides, quits, deletes } = this.#plan
     for (const [nr, session] of sessions.entries()) this.#lead(nr, session)
     for (const { at, session } of resumes) this.#at(at, 'somebody resumes', () => this.#resume(session))
-    for (const { at, session, key } of asides) this.#at(at, 'an aside', () => this.#aside(session, key))
+    for (const aside of asides) this.#at(aside.at, 'an aside', () => this.#aside(aside))
     for (const { at, session } of quits) this.#at(at, 'somebody quits', () => this.#quit(session))
     for (const { at, session } of deletes) this.#at(at, 'somebody deletes', () => this.#delete(session))
   }
@@ -118,13 +118,13 @@ export class People {
     this.#world.as(client, () => void look())
   }
 
-  #aside(nr: number, key: string): void {
-    const sessionId = this.#sessionIds[nr]
+  #aside({ session, key, isQueued = false }: Aside): void {
+    const sessionId = this.#sessionIds[session]
     if (sessionId === undefined) return
     const client = this.#world.process(`aside ${key}`)
     this.#world.as(client, () => {
       this.#once(client, `prompt ${key}`, ({ sessions }) =>
-        sessions.prompt(sessionId, { prompt: promptOf(key), queue: false }, key),
+        sessions.prompt(sessionId, { prompt: promptOf(key), queue: isQueued }, key),
       ).then(
         ({ turnId }) => this.#rules.accepted(key, sessionId, turnId),
         (thrown: unknown) => this.#rules.notAccepted(key, thrown),

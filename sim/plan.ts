@@ -60,8 +60,8 @@ export type PlannedSession = {
 
 export type Person = { readonly at: number; readonly session: number }
 
-/** A prompt that is sent once, without a queue: whatever the answer is, it is final. */
-export type Aside = Person & { readonly key: string }
+/** A prompt that is sent once: whatever the answer is, it is final. */
+export type Aside = Person & { readonly key: string; readonly isQueued?: boolean }
 
 export type Plan = {
   readonly seed: string
@@ -166,6 +166,7 @@ function withAsides(plan: Plan, dice: Random): Plan {
       at: dice.whole(1_000, plan.calmAt),
       session: dice.whole(0, 3),
       key: `aside.${nr + 1}`,
+      isQueued: true,
     })),
     faults: Array.from({ length: 12 }, () => ({
       at: dice.whole(1_000, plan.calmAt),
@@ -209,7 +210,12 @@ function withFiles(plan: Plan, dice: Random): Plan {
     ...plan,
     daemons,
     absenceMs: 0,
-    rates: { ...NO_RATES, lateRequest: dice.of([0.2, 0.5]), lostAnswer: dice.of([0, 0.3]) },
+    rates: {
+      ...NO_RATES,
+      lateRequest: dice.of([0.2, 0.5]),
+      lostAnswer: dice.of([0, 0.3]),
+      killAtCommit: dice.of([0, 0.2]),
+    },
     sessions: plan.sessions.map((session) => ({ ...session, turns: session.turns.map(turn) })),
     faults: dice.chance(0.5) ? killsOf(dice, daemons, plan.calmAt) : [],
   }

@@ -181,7 +181,7 @@ export const isUnsureCall = (turn: Turn, callId: string): boolean =>
   isUnsureEnd(turn) && [...turn.calls.values()].find(({ result }) => result?.outcome === 'cancelled')?.callId === callId
 
 /** The turn ended with this call because its runner could not be reached for too long. A lost answer alone is no reason. */
-export const hasGivenUp = ({ end, endedAt }: Turn, call: Call): boolean =>
+const hasGivenUp = ({ end, endedAt }: Turn, call: Call): boolean =>
   end?.type === 'turn-error' &&
   endedAt === call.endedAt &&
   (end.boundary === 'runner' || end.boundary === 'box') &&

@@ -4,14 +4,14 @@
  * U2  An owner that was replaced writes nothing, once its successor has looked at the file for the same call.
  * U19 Each `write` and `edit` changes its file once, from what the journal says that it was to what the journal says that it becomes. One
  *     that was reported as done has changed it, and one that was reported as not done never does. It is unknown only if it cannot be
- *     known: something else changed the file meanwhile, or the turn gave up waiting for the runner.
+ *     known: something else changed the file meanwhile, or the turn ended before the call did.
  */
 import { createHash } from 'node:crypto'
 import { boxIn } from '../world/network.ts'
 import { FILE, lastWorkIn } from '../world/model.ts'
 import type { Written } from '../world/runner.ts'
 import { RUNNER } from '../world/weather.ts'
-import { type Effects, hasGivenUp, isUnsureCall } from './effects.ts'
+import { type Effects, isUnsureCall } from './effects.ts'
 import type { Call, Facts, Turn } from './facts.ts'
 
 export class Files {
@@ -72,7 +72,7 @@ export class Files {
       this.#facts.broken('U19 what is said to be written is', `${name}: ${text}`)
     if (change !== undefined && outcome !== 'ok' && !isUnsure)
       this.#facts.broken('U19 what is said not to be written is not', `${name}: ${text}`)
-    if (outcome !== 'unknown' || hasGivenUp(turn, call)) return
+    if (outcome !== 'unknown' || turn.endedAt === endedAt) return
     const isOthers = [...this.#changed].some(
       ([other, { boxId, at }]) => other !== name && boxId === turn.sessionId && at > madeAt && at < endedAt,
     )

@@ -22,7 +22,13 @@ const RATE_MAX = 0.9
 const STREAMED = /\/(?:events|files)\b/
 
 /** What a late request waits for, as often as it is listed. */
-const MOMENTS: readonly Moment[] = ['owned', 'owned', 'owned', 'burned', 'burned', 'read', 'removed']
+const OF_FILES: readonly Moment[] = ['read', 'read', 'owned', 'removed']
+const OF_COMMANDS: readonly Moment[] = ['owned', 'owned', 'owned', 'burned', 'burned', 'burned', 'removed']
+
+function momentOf(path: string, roll: number): Moment | undefined {
+  const moments = path.includes('/files/') ? OF_FILES : OF_COMMANDS
+  return moments[Math.floor(roll * moments.length)]
+}
 
 export class Skies implements Weather, StoreWeather {
   readonly #world: World
@@ -56,7 +62,7 @@ export class Skies implements Weather, StoreWeather {
     if (method !== 'GET' && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
-      return { lateMs: HELD_MS_MAX, heldUntil: MOMENTS[Math.floor(how * MOMENTS.length)] }
+      return { lateMs: HELD_MS_MAX, heldUntil: momentOf(path, how) }
     }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
     return method === 'GET' && STREAMED.test(path) && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
