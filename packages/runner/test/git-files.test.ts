@@ -106,6 +106,8 @@ test('of a configuration only harmless settings stay, however the others are wri
     ['[remote "x"]\n\tuploadpack = evil', 'remote.x.uploadpack'],
     ['[submodule "x"]\n\tupdate = !evil', 'submodule.x.update'],
     ['[alias]\n\tst = !evil', 'alias.st'],
+    ['[core]\n\tworktree = ../evil', 'core.worktree'],
+    ['[core]\n\tsparseCheckout = true', 'core.sparsecheckout'],
   ] as const) {
     const part = harmlessPart(`[user]\n\tname = a\n${text}\n`)
     assert.ok(part.removed.includes(removed), `${text}: ${part.removed.join()}`)
@@ -117,6 +119,7 @@ test('of a configuration only harmless settings stay, however the others are wri
 test('a path of git is followed in the workspace only', () => {
   assert.deepEqual(pathInWorkspace('gitdir: ../.git/modules/a\n', '/w/p', ['sub']), ['.git', 'modules', 'a'])
   assert.deepEqual(pathInWorkspace('gitdir: /w/p/x', '/w/p', ['sub']), ['x'])
-  for (const text of ['gitdir: /w/other', '../../..', '/w/pp/x'])
+  const unclear = ['gitdir: ../link/../x', '/w/p/link/../x', 'gitdir: ../\uFFFD', 'gitdir: \n']
+  for (const text of ['gitdir: /w/other', '../../..', '/w/pp/x', ...unclear])
     assert.equal(pathInWorkspace(text, '/w/p', ['sub']), undefined)
 })

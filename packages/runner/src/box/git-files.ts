@@ -8,7 +8,7 @@
 
 /**
  * Paths of the nested repositories that the index lists. If a nested one has its name in a shared index: every path of that.
- * Undefined if it would take too long to tell, as with no index that git wrote. I2
+ * Undefined if it would take too long to tell, as with no index that git wrote, or if one of them is no text. I2
  */
 export function nestedIn(
   index: Buffer,
@@ -50,10 +50,18 @@ export type Setting = {
   readonly isPlain: boolean
 }
 
-/** The configuration without what makes git run something, and the names of what is missing then. I1 */
-export function harmlessPart(config: string): { readonly text: string; readonly removed: readonly string[] } {
+/**
+ * The configuration without what makes git run something, and the names of what is missing then. I1
+ * `isTree`: whether this is where the files of the repository are; git would look for nested ones in any other place, too.
+ */
+export function harmlessPart(
+  config: string,
+  isTree: (path: string) => boolean = () => false,
+): { readonly text: string; readonly removed: readonly string[] } {
   const settings = settingsIn(config)
-  const isKept = (setting: Setting): boolean => setting.isPlain && isHarmless(setting)
+  const isKept = (setting: Setting): boolean =>
+    setting.isPlain &&
+    (setting.section === 'core' && setting.key === 'worktree' ? isTree(setting.value) : isHarmless(setting))
   const kept = settings.filter(isKept).map(({ section, key, value }) => {
     const at = section.indexOf('.')
     const head = at === -1 ? section : `${section.slice(0, at)} "${section.slice(at + 1)}"`
@@ -65,16 +73,23 @@ export function harmlessPart(config: string): { readonly text: string; readonly 
   return { text: kept.join(''), removed: [...new Set(removed)] }
 }
 
-/** Where a `.git` file or a `commondir` leads: a path below the workspace, or undefined if that is elsewhere. */
+/**
+ * Where a `.git` file or a `commondir` leads: a path below the workspace, or undefined if that is elsewhere, or if only following it tells:
+ * `..` after a name that may be a link, or bytes that are no text.
+ */
 export function pathInWorkspace(
   text: string,
   workspace: string,
   from: readonly string[],
 ): readonly string[] | undefined {
   const path = text.replace(/^gitdir: ?/, '').replace(/[\r\n]+$/, '')
+  if (path === '' || path.includes(NO_TEXT)) return undefined
   const parts = path.startsWith('/') ? [] : [...workspace.split('/'), ...from]
+  let isNamed = false
   for (const part of path.split('/')) {
     if (part === '' || part === '.') continue
+    if (part !== '..') isNamed = true
+    else if (isNamed) return undefined
     if (part === '..') parts.pop()
     else parts.push(part)
   }
@@ -108,8 +123,11 @@ function nestedEntries(index: Buffer, hashBytes: number, isAll = false): readonl
       const end = named === 0xfff ? index.indexOf(0, name) : name + named - kept
       if (end < name) break
       if (version === 4) last = Buffer.concat([last.subarray(0, kept), index.subarray(name, end)])
-      if (isAll || (index.readUInt32BE(at + 24) & 0o170_000) === 0o160_000)
-        found.add((version === 4 ? last : index.subarray(name, end)).toString('utf8'))
+      if (isAll || (index.readUInt32BE(at + 24) & 0o170_000) === 0o160_000) {
+        const path = (version === 4 ? last : index.subarray(name, end)).toString('utf8')
+        if (path.includes(NO_TEXT)) return undefined
+        found.add(path)
+      }
       at = version === 4 ? end + 1 : at + ((end + 8 - at) & ~7)
     }
   }
@@ -151,13 +169,18 @@ function occurrences(index: Buffer, word: string): readonly number[] {
   return found
 }
 
+/** What bytes become that are no UTF-8. */
+const NO_TEXT = '\uFFFD'
 const BLOCKS_MAX = 1_000
 const [STEPS_EXTRA, STEPS_PER_ENTRY] = [1_000, 3]
 
 const SECTION = /^\s*\[([A-Za-z0-9-]+)(?:\s+"([^"\\\p{Cc}]*)")?\]\s*$/u
 const SETTING = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=([^"\\#;\p{Cc}]*)$/u
 
-/** None of these names a program, a file with settings, or a protocol that runs one. */
+/**
+ * None of these names a program, a file with settings, or a protocol that runs one. Not sparse checkouts: an index of one has whole
+ * folders as one entry, with nested repositories that only git's objects tell.
+ */
 const HARMLESS: Readonly<Record<string, readonly string[]>> = {
   core: [
     'repositoryformatversion',
@@ -171,9 +194,6 @@ const HARMLESS: Readonly<Record<string, readonly string[]>> = {
     'eol',
     'safecrlf',
     'quotepath',
-    'worktree',
-    'sparsecheckout',
-    'sparsecheckoutcone',
   ],
   user: ['name', 'email'],
   init: ['defaultbranch'],

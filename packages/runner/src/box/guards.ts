@@ -66,6 +66,8 @@ class Guards {
   readonly numbers: { readonly name: string; readonly numbers: string }[] = []
   readonly repositories = new Map<string, string>()
   readonly elsewhere = new Map<string, Way>()
+  /** What was not mounted is checked like what a command made (I3): it could make any number to get to this. */
+  #isFull = false
 
   constructor(workspace: OpenFolder, path: string, owner: Owner | undefined, nested: NestedIn) {
     this.#workspace = workspace
@@ -79,7 +81,9 @@ class Guards {
   add(parts: readonly string[], mode: 'ro' | 'rw'): void {
     const name = parts.join('/')
     const at = posix.join(this.#path, name)
-    if (this.mounts.length >= MOUNTS_MAX || this.mounts.some((mount) => mount.at === at)) return
+    if (this.mounts.some((mount) => mount.at === at)) return
+    this.#isFull ||= this.mounts.length >= MOUNTS_MAX
+    if (this.#isFull) return
     using parent = this.#open(parts.slice(0, -1))
     if (parent === undefined) return
     const numbers = numbersAt(parent.at(parts.at(-1) ?? ''))
@@ -93,7 +97,7 @@ class Guards {
     if (folder === undefined || depth > DEPTH_MAX) return
     const kind = kindAt(folder.at('.git'))
     const name = [...at, '.git']
-    if (kind === 'missing' && at.length === 0 && isBare(folder)) this.#gitFolder([], at, depth)
+    if (at.length === 0 && isBare(folder)) this.#gitFolder([], at, depth)
     if (kind === 'missing') return
     this.repositories.set(name.join('/'), numbersAt(folder.at('.git')))
     if (kind === 'folder') this.#gitFolder(name, at, depth)
@@ -124,6 +128,7 @@ class Guards {
       this.#addElsewhere([...name, each])
     }
     this.#settings(settings, name, tree)
+    if (this.#isFull) this.repositories.delete(name.join('/'))
     const worktrees = foldersIn(git, 'worktrees')
     if (worktrees.length > 0) this.add([...name, 'worktrees'], 'rw')
     for (const each of worktrees) {
@@ -163,7 +168,7 @@ class Guards {
 
   #addKnown(parts: readonly string[], at: string): void {
     this.add(parts, 'ro')
-    this.repositories.set(parts.join('/'), numbersAt(at))
+    if (!this.#isFull) this.repositories.set(parts.join('/'), numbersAt(at))
   }
 
   #create(work: () => void, path: string): void {

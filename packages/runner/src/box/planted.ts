@@ -181,7 +181,8 @@ class Check {
     if (kind === 'folder') this.#gitFolder(name, depth, at)
     else if (kind === 'file') this.#gitFile(folder, at, depth)
     else if (kind === 'link' && !this.#isKnown(name, folder.at('.git'))) this.#setAside(folder, at, '.git')
-    else if (kind === 'missing' && at.length === 0 && isBare(folder)) this.#gitFolder([], depth, undefined)
+    // Also beside a `.git`: if that is damaged, git takes the folder itself.
+    if (at.length === 0 && isBare(folder)) this.#gitFolder([], depth, undefined)
   }
 
   #gitFile(folder: OpenFolder, at: readonly string[], depth: number): void {
@@ -200,11 +201,11 @@ class Check {
     if (git === undefined) return
     const isWorktree = name.at(-2) === 'worktrees'
     if (kindAt(git.at('commondir')) !== 'missing' && !this.#isKnown([...name, 'commondir'], git.at('commondir')))
-      if (!isWorktree || readRegular(git.at('commondir'))?.toString('utf8').trim() !== '../..')
+      if (!isWorktree || !/^\.\.\/\.\.[\r\n]*$/.test(readRegular(git.at('commondir'))?.toString('latin1') ?? ''))
         this.#setAside(git, name, 'commondir')
-    if (!this.#isKnown(name, git.itself)) this.#strip(git, name)
+    if (!this.#isKnown(name, git.itself)) this.#strip(git, name, tree)
     if (!this.#isKnown([...name, 'config.worktree'], git.at('config.worktree')))
-      this.#stripConfig(git, name, 'config.worktree')
+      this.#stripConfig(git, name, 'config.worktree', tree)
     for (const worktree of foldersIn(git, 'worktrees'))
       this.#gitFolder([...name, 'worktrees', worktree], depth, undefined)
     if (tree === undefined) return
@@ -217,8 +218,8 @@ class Check {
     }
   }
 
-  #strip(git: OpenFolder, name: readonly string[]): void {
-    this.#stripConfig(git, name, 'config')
+  #strip(git: OpenFolder, name: readonly string[], tree: readonly string[] | undefined): void {
+    this.#stripConfig(git, name, 'config', tree)
     const hooks = kindAt(git.at('hooks'))
     const isSet =
       hooks === 'folder' ? readdirSync(git.at('hooks')).some((hook) => !hook.endsWith('.sample')) : hooks !== 'missing'
@@ -226,10 +227,13 @@ class Check {
   }
 
   /** What is harmless stays. */
-  #stripConfig(git: OpenFolder, name: readonly string[], file: string): void {
+  #stripConfig(git: OpenFolder, name: readonly string[], file: string, tree: readonly string[] | undefined): void {
     if (kindAt(git.at(file)) === 'missing') return
     const text = readRegular(git.at(file))?.toString('utf8')
-    const { text: harmless, removed } = text === undefined ? { text: '', removed: ['all of it'] } : harmlessPart(text)
+    const isTree = (path: string): boolean =>
+      tree !== undefined && pathInWorkspace(path, this.#plan.path, name)?.join('/') === tree.join('/')
+    const { text: harmless, removed } =
+      text === undefined ? { text: '', removed: ['all of it'] } : harmlessPart(text, isTree)
     if (removed.length === 0) return
     const made = git.at(`${file}${SUFFIX}-${randomUUID()}`)
     const fd = openSync(made, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o644)
@@ -273,8 +277,11 @@ function openOrNot(workspace: OpenFolder, parts: readonly string[]): OpenFolder 
   }
 }
 
-export const isBare = (folder: OpenFolder): boolean =>
-  kindAt(folder.at('HEAD')) !== 'missing' && ['objects', 'refs'].every((name) => kindAt(folder.at(name)) === 'folder')
+/** Git follows links to its folders, and takes them from where `commondir` leads. */
+export function isBare(folder: OpenFolder): boolean {
+  const isThere = (name: string): boolean => kindAt(folder.at(name)) !== 'missing'
+  return isThere('HEAD') && (isThere('commondir') || (isThere('objects') && isThere('refs')))
+}
 
 export function foldersIn(folder: OpenFolder, name: string): readonly string[] {
   if (kindAt(folder.at(name)) !== 'folder') return []

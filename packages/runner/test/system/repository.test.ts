@@ -53,6 +53,11 @@ function withWorktree({ parent, project }: Place): void {
   git(project, 'worktree', 'add', '-q', join(parent, 'tree'))
 }
 
+const withoutRepository = ({ project }: Place): void => void execFileSync('rm', ['-rf', join(project, '.git')])
+
+/** In the folder itself, beside what is there. */
+const bare = `git init -q --bare x; mv x/HEAD x/config x/objects x/refs .; ${evil('config')}; git config -f config core.worktree "$PWD"`
+
 const inWorktree = ({ parent }: Place): void =>
   void spawnSync('git', ['status'], { cwd: join(parent, 'tree'), env: HOST })
 
@@ -251,15 +256,98 @@ const ATTACKS: readonly Attack[] = [
   },
   {
     name: 'a repository where there was none',
-    given: ({ project }) => void execFileSync('rm', ['-rf', join(project, '.git')]),
+    given: withoutRepository,
     commands: [`git init -q; git add -A; ${evil('.git/config')}; ${hook('.git/hooks')}`],
     aside: ['.git/config', '.git/hooks'],
   },
   {
     name: 'a bare repository where there was none',
-    given: ({ project }) => void execFileSync('rm', ['-rf', join(project, '.git')]),
+    given: withoutRepository,
     commands: [`git init -q --bare .; ${evil('config')}; git config core.worktree "$PWD"`],
     aside: ['config'],
+  },
+  {
+    name: 'a bare repository where there was none, whose folders are links',
+    given: withoutRepository,
+    commands: [`${bare}; for each in objects refs; do mv $each x; ln -s x/$each $each; done`],
+    aside: ['config'],
+  },
+  {
+    name: 'a bare repository beside a .git that git does not take for one any more',
+    commands: [`${bare}; rm .git/HEAD`],
+    aside: ['config'],
+  },
+  {
+    name: 'a repository where there was none, whose files are said to be elsewhere',
+    given: withoutRepository,
+    commands: [
+      `git init -q; echo hid > .git/info/exclude; ${nested('in')}; git add in; mkdir hid; mv in hid/in; git config core.worktree ../hid; ${evil('hid/in/.git/config')}`,
+    ],
+    aside: ['.git/config'],
+  },
+  {
+    name: 'a nested repository in a nested repository whose files are said to be elsewhere',
+    commands: [
+      `echo hid > .git/info/exclude; ${nested('in')}; (cd in && ${nested('deep')} && git add deep); mkdir hid; mv in/deep hid/deep; git -C in config core.worktree ../../hid; git add in; ${evil('hid/deep/.git/config')}`,
+    ],
+    aside: ['in/.git/config'],
+  },
+  {
+    name: 'a nested repository whose .git is a file that leads over a link and back',
+    commands: [
+      `${nested('in')} && mv in/.git store; mkdir -p deep/folder; ln -s deep/folder link; cp -r store deep; echo 'gitdir: ../link/../store' > in/.git; git add in; ${evil('deep/store/config')}`,
+    ],
+    aside: ['in/.git'],
+  },
+  {
+    name: 'a nested repository whose .git is a file with a long end',
+    commands: [
+      `${nested('in')} && mv in/.git store; (printf 'gitdir: ../store'; yes '' | head -n 500000) > in/.git; git add in; ${evil('store/config')}`,
+    ],
+    aside: ['in/.git'],
+  },
+  {
+    name: 'a nested repository whose .git is a file with bytes that are no text',
+    commands: [
+      `real=$(printf 'st\\377'); shown=$(printf 'st\\357\\277\\275'); ${nested('in')} && mv in/.git "$real"; cp -r "$real" "$shown"; echo "gitdir: ../$real" > in/.git; git add in; ${evil('"$real"/config')}`,
+    ],
+    aside: ['in/.git'],
+  },
+  {
+    name: 'a nested repository whose name is no text',
+    commands: [
+      `name=$(printf 'in\\377'); echo 'in*' > .git/info/exclude; ${nested('"$name"')}; git add -f "$name"; ${evil('"$name"/.git/config')}`,
+    ],
+    aside: ['.git/index'],
+  },
+  {
+    name: 'a working tree that a command made, with a blank before what leads to its settings',
+    commands: [
+      `git worktree add -q tree; cp -r .git evil; ${evil('evil/config')}; mkdir evil/x; mv evil .git/worktrees/tree; cd .git/worktrees/tree; ln -s evil/x ' ..'; printf ' ../..' > commondir`,
+    ],
+    afterwards: ({ project }) => void spawnSync('git', ['status'], { cwd: join(project, 'tree'), env: HOST }),
+    aside: ['.git/worktrees/tree/commondir'],
+  },
+  {
+    name: 'settings of one of more nested repositories than can be guarded',
+    given: ({ project }) => {
+      execFileSync('git', ['init', '-q', join(project, 'n0')], { env: HOST })
+      git(join(project, 'n0'), 'commit', '-q', '--allow-empty', '-m', 'x')
+      execFileSync('sh', ['-c', 'for i in $(seq 1 70); do cp -r n0 n$i; done'], { cwd: project })
+      git(project, 'add', '-A')
+    },
+    commands: [evil('n9/.git/config')],
+    aside: ['n9/.git/config'],
+  },
+  {
+    name: 'what git keeps for a working tree outside, beside more of them than can be guarded',
+    given: withWorktree,
+    commands: [
+      `cp -r .git evil; ${evil('evil/config')}; for i in $(seq 150); do mkdir .git/worktrees/a$i; for file in commondir gitdir; do echo ../.. > .git/worktrees/a$i/$file; done; done`,
+      'echo ../../../evil > .git/worktrees/tree/commondir',
+    ],
+    afterwards: inWorktree,
+    aside: ['.git/worktrees/tree/commondir'],
   },
 ]
 
