@@ -7,6 +7,7 @@ import { isFault } from '@breakfall/faults'
 import { DAEMON_HEADER } from '@breakfall/wire'
 import { createHttpServer } from '@breakfall/wire/node'
 import { findDaemon } from '../src/daemon/find.ts'
+import { version } from '../src/process/self.ts'
 
 const stateDir = mkdtempSync(join(tmpdir(), 'breakfall-find-'))
 after(() => rmSync(stateDir, { recursive: true, force: true }))
@@ -37,4 +38,24 @@ test('a daemon that refuses the request is running: the fault says so', async ()
 test('another program at the address of a stale daemon.json is no daemon', async () => {
   await using _ = await refusing({})
   assert.equal(await findDaemon({ daemon: { kind: 'local' }, stateDir }), undefined)
+})
+
+const skip = process.getuid?.() !== 0 && 'this needs root'
+
+test('a program of another user at the address of a stale daemon.json gets no token', { skip }, async (t) => {
+  let asked = 0
+  const server = createHttpServer({
+    handle: async (_, res) => {
+      asked++
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ version }))
+    },
+  })
+  process.seteuid?.(65_534)
+  const { localUrl: url } = await server.listen(0).finally(() => process.seteuid?.(0))
+  t.after(() => server.close({ graceMs: 0 }))
+  const tokenFile = join(stateDir, 't')
+  writeFileSync(tokenFile, 'a-token\n', { mode: 0o600 })
+  writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify({ url, pid: process.pid, tokenFile }))
+  assert.equal(await findDaemon({ daemon: { kind: 'local' }, stateDir }), undefined)
+  assert.equal(asked, 1, 'whether it is a daemon is asked without the token')
 })

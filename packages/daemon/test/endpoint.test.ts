@@ -12,6 +12,7 @@ import { readProcess } from '@breakfall/supervisor/platform'
 import { RunnerEndpoint } from '../src/runner/endpoint.ts'
 
 const never = new AbortController().signal
+const skip = process.getuid?.() !== 0 && 'this needs root'
 
 /** Something that says who it is, and counts how often it was asked. */
 async function identity(t: TestContext, runnerId: string): Promise<{ url: string; asked: () => number }> {
@@ -80,6 +81,31 @@ test('the daemon waits for a live runner that does not answer: no second runner 
   writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify({ ...runner, startTime: 1 }))
   assert.equal(await where.connect(null, 1, never).catch(categoryOf), 'process_start_failed')
   assert.equal(existsSync(join(stateDir, 'started')), true)
+})
+
+test('a runner that is to be replaced is not ended by a pid that is another process by now', async (t) => {
+  const stateDir = tempFolder(t)
+  const other = spawn('sleep', ['60'])
+  atEnd(t, () => other.kill('SIGKILL'))
+  const { url } = await identity(t, 'mine')
+  mkdirSync(join(stateDir, 'runner'))
+  const runner = { url, runnerId: 'mine', pid: other.pid, startTime: 1 }
+  writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify(runner))
+  const where = new RunnerEndpoint({ stateDir, program: ['false'], config: () => Promise.resolve({}) })
+  await assert.rejects(where.connect(null, 1, never), (error) => isFault(error))
+  assert.equal(other.exitCode ?? other.signalCode, null)
+})
+
+test('a program of another user at the address of a runner that is gone is asked nothing', { skip }, async (t) => {
+  const stateDir = tempFolder(t)
+  process.seteuid?.(65_534)
+  const taken = await identity(t, 'mine').finally(() => process.seteuid?.(0))
+  mkdirSync(join(stateDir, 'runner'))
+  const runner = { url: taken.url, runnerId: 'mine', pid: 2 ** 22 + 1, startTime: 1 }
+  writeFileSync(join(stateDir, 'runner', 'runner.json'), JSON.stringify(runner))
+  const where = new RunnerEndpoint({ stateDir, program: ['false'], config: () => Promise.resolve({}) })
+  await assert.rejects(where.connect(null, 1, never), (error) => isFault(error))
+  assert.equal(taken.asked(), 0)
 })
 
 test('a daemon that exits ends the runner that a killed daemon left, but not another process with its pid', async (t) => {

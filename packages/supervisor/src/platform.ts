@@ -109,12 +109,27 @@ export function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean 
 // ---- ports ----
 
 /** `address`: its bytes in hexadecimal, 8 or 32 digits. `socket` identifies it among those of `socketsOf`. */
-export type Listener = { readonly address: string; readonly port: number; readonly socket: string }
+export type Listener = {
+  readonly address: string
+  readonly port: number
+  readonly socket: string
+  readonly uid: number
+}
 
 /** What listens in the network that this process sees. Undefined if that is unknown. */
 export function listenersBeside(pid: number): readonly Listener[] | undefined {
   const tables = ['tcp', 'tcp6'].flatMap((name) => textOf(`/proc/${pid}/net/${name}`) ?? [])
   return tables.length === 0 ? undefined : tables.flatMap(parseListeners)
+}
+
+/**
+ * Whether a program of another user listens where this file says that one of ours does: the port of a program that is gone is free for
+ * everybody. Root and the owner of the file are no others. False where the system does not tell.
+ */
+export function isTakenByOthers(url: string, file: string): boolean {
+  const ours = [0, process.getuid?.(), statSync(file, { throwIfNoEntry: false })?.uid]
+  const port = Number(new URL(url).port)
+  return (listenersBeside(process.pid) ?? []).some((listener) => listener.port === port && !ours.includes(listener.uid))
 }
 
 /** The open sockets of a process. */
@@ -141,10 +156,11 @@ export async function groupsListeningOn(port: number): Promise<readonly number[]
 /** The kernel's table of sockets. Pure. */
 export function parseListeners(table: string): readonly Listener[] {
   return table.split('\n').flatMap((line) => {
-    const [, local = '', , state, , , , , , socket] = line.trim().split(/\s+/)
+    const [, local = '', , state, , , , uid, , socket] = line.trim().split(/\s+/)
     const [words = '', hexPort = ''] = local.split(':')
     const port = Number.parseInt(hexPort, 16)
-    return state === LISTEN && socket !== undefined && port > 0 ? [{ address: bytesOf(words), port, socket }] : []
+    const isListener = state === LISTEN && socket !== undefined && port > 0
+    return isListener ? [{ address: bytesOf(words), port, socket, uid: Number(uid) }] : []
   })
 }
 

@@ -58,11 +58,11 @@ test('a process that does not exist has no entry, no sockets and no use, and rec
 test("the kernel's table of sockets is read, with addresses in the order of the network", () => {
   const table = [
     '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode',
-    '   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0',
+    '   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 777 1 0',
     '   1: 0100007F:0BB9 00000000:0000 01 00000000:00000000 00:00000000 00000000     0        0 778 1 0',
     '',
   ].join('\n')
-  assert.deepEqual(parseListeners(table), [{ address: '7f000001', port: 3000, socket: '777' }])
+  assert.deepEqual(parseListeners(table), [{ address: '7f000001', port: 3000, socket: '777', uid: 1000 }])
 })
 
 test('a listening socket is found by its port, its address and its owner', options, async (t) => {

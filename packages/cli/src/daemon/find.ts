@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DaemonAddress, DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
+import { isTakenByOthers } from '@breakfall/supervisor/platform'
 import { DAEMON_HEADER } from '@breakfall/wire'
 import { parseTokens } from '@breakfall/wire/node'
 import type { ResolvedConfig } from '../config/resolve.ts'
@@ -28,6 +29,7 @@ export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<Fou
   const found = file === undefined ? undefined : await healthAt(file.url)
   // Refused, or another program has the port by now: the file is stale.
   if (file === undefined || found === undefined || found === 'not a daemon') return undefined
+  if (isTakenByOthers(file.url, fileIn(stateDir))) return undefined // it would get our token
   const { url, pid, tokenFile, untilIdle, isDemo } = file
   if (found.version !== version)
     throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "${cmd('up')}".`)
@@ -100,9 +102,11 @@ type DaemonFile = {
   readonly isDemo: boolean
 }
 
+const fileIn = (stateDir: string): string => join(stateDir, 'daemon.json')
+
 export function readDaemonFile(stateDir: string): DaemonFile | undefined {
   try {
-    const value: unknown = JSON.parse(readFileSync(join(stateDir, 'daemon.json'), 'utf8'))
+    const value: unknown = JSON.parse(readFileSync(fileIn(stateDir), 'utf8'))
     if (typeof value !== 'object' || value === null) return undefined
     const { url, pid, tokenFile, untilIdle, demo }: Partial<Record<string, unknown>> = { ...value }
     if (typeof url !== 'string' || typeof pid !== 'number' || typeof tokenFile !== 'string') return undefined

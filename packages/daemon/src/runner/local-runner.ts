@@ -10,7 +10,7 @@ import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { Fault, redactStart, sleep } from '@breakfall/faults'
-import { isDead, readProcess, sendSignal } from '@breakfall/supervisor/platform'
+import { isDead, isTakenByOthers, readProcess, sendSignal } from '@breakfall/supervisor/platform'
 import { loadTokens } from '@breakfall/wire/node'
 import type { RunnerConfig } from '../options.ts'
 
@@ -34,14 +34,16 @@ export type LocalRunnerOptions = {
 }
 
 const runnerFolder = (stateDir: string): string => join(stateDir, 'runner')
+const runnerFile = (stateDir: string): string => join(runnerFolder(stateDir), 'runner.json')
 export const runnerTokenFile = (stateDir: string): string => join(stateDir, 'runner.token')
 
 /** The runner that the file names. The caller checks whether it answers. */
 export function readRunnerFile(stateDir: string): LocalRunner | undefined {
   try {
-    const found = JSON.parse(readFileSync(join(runnerFolder(stateDir), 'runner.json'), 'utf8')) as Partial<LocalRunner>
+    const found = JSON.parse(readFileSync(runnerFile(stateDir), 'utf8')) as Partial<LocalRunner>
     const { url, runnerId, pid, startTime } = found
     if (typeof url !== 'string' || typeof runnerId !== 'string' || typeof pid !== 'number') return undefined
+    if (isTakenByOthers(url, runnerFile(stateDir))) return undefined // they would get our token
     return { url, runnerId, pid, startTime }
   } catch {
     // Missing, torn or unreadable: there is no runner to adopt.
@@ -83,7 +85,9 @@ export const isGranted = (stateDir: string, config: RunnerConfig): boolean =>
 
 /** Ends the runner that its file names, or that we started. Its execs keep running, and its successor adopts them. */
 export async function stopLocalRunner(stateDir: string, runner: LocalRunner): Promise<void> {
-  const isIt = (): boolean => readRunnerFile(stateDir)?.pid === runner.pid || runner.isOurs?.() === true
+  const isNamed = (): boolean => readRunnerFile(stateDir)?.pid === runner.pid
+  const isSame = (): boolean => runner.startTime === undefined || isAlive(runner) // its pid may be another's by now
+  const isIt = (): boolean => (isNamed() && isSame()) || runner.isOurs?.() === true
   for (let looks = 0; looks < STOP_LOOKS_MAX && isIt(); looks++) {
     const signal = looks === STOP_LOOKS_MAX / 2 ? 'SIGKILL' : looks === 0 ? 'SIGTERM' : 0
     if (!sendSignal(runner.pid, signal)) return // already gone

@@ -1,10 +1,10 @@
 /**
- * The time that reading answers may take before the rest of the process has its turn. One socket is read up to 32 times in a row, and
+ * The processor time that reading answers may take before the rest of the process has its turn. One socket is read up to 32 times in a row, and
  * two megabytes of tiny events take 50 ms, so a few streams would keep all other requests waiting.
  */
-import { monotonicMs } from '../lib/clock.ts'
+import { threadCpuMs } from '../lib/clock.ts'
 
-const SLICE_MS = 10
+const SLICE_MS = 20
 
 class TimeSlice {
   #endsAt: number | undefined
@@ -13,13 +13,13 @@ class TimeSlice {
 
   begin(): void {
     if (this.#endsAt !== undefined) return
-    this.#endsAt = monotonicMs() + SLICE_MS
+    this.#endsAt = threadCpuMs() + SLICE_MS
     setImmediate(() => this.#next())
   }
 
   /** Whoever reads on now keeps others waiting. */
   get isOver(): boolean {
-    return this.#endsAt !== undefined && monotonicMs() >= this.#endsAt
+    return this.#endsAt !== undefined && threadCpuMs() >= this.#endsAt
   }
 
   pausedUntilNext(resume: () => void): void {

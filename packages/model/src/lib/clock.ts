@@ -5,3 +5,9 @@ export const systemDice = (): number => Math.random()
 
 /** For durations: does not jump when the system clock is set. */
 export const monotonicMs = (): number => performance.now()
+
+/** What this thread has computed. Does not count what other programs of a busy machine take. */
+export function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
