@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -58,4 +58,23 @@ test('a program of another user at the address of a stale daemon.json gets no to
   writeFileSync(join(stateDir, 'daemon.json'), JSON.stringify({ url, pid: process.pid, tokenFile }))
   assert.equal(await findDaemon({ daemon: { kind: 'local' }, stateDir }), undefined)
   assert.equal(asked, 1, 'whether it is a daemon is asked without the token')
+})
+
+test("another user's daemon.json cannot name a file of ours as its token", { skip }, async (t) => {
+  const server = createHttpServer({
+    handle: async (_, res) => {
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ version }))
+    },
+  })
+  const { localUrl: url } = await server.listen(0)
+  t.after(() => server.close({ graceMs: 0 }))
+  const [tokenFile, file] = [join(stateDir, 'mine'), join(stateDir, 'daemon.json')]
+  writeFileSync(tokenFile, 'mine\n', { mode: 0o600 })
+  writeFileSync(file, JSON.stringify({ url, pid: process.pid, tokenFile }))
+  assert.equal((await findDaemon({ daemon: { kind: 'local' }, stateDir }))?.address.token, 'mine')
+  chownSync(file, 65_534, 65_534)
+  await assert.rejects(
+    findDaemon({ daemon: { kind: 'local' }, stateDir }),
+    (error) => isFault(error) && error.category === 'forbidden' && error.error.includes(tokenFile),
+  )
 })

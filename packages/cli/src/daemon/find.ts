@@ -1,5 +1,5 @@
 /** Finds the daemon: by BREAKFALL_URL, or by the `daemon.json` in the state folder. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DaemonAddress, DaemonClient, RECONNECT_POLICY } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
@@ -33,7 +33,10 @@ export async function findDaemon({ daemon, stateDir }: DaemonPlace): Promise<Fou
   const { url, pid, tokenFile, untilIdle, isDemo } = file
   if (found.version !== version)
     throw otherVersion(url, found.version, `Restart it with this version: kill ${pid}, then run "${cmd('up')}".`)
-  return { address: { url, token: readToken(tokenFile), tokenSource: tokenFile }, untilIdle, pid, isDemo }
+  const token = readToken(tokenFile)
+  const [named, naming] = [tokenFile, fileIn(stateDir)].map((path) => statSync(path, { throwIfNoEntry: false })?.uid)
+  if (naming !== named && naming !== 0 && named === process.getuid?.()) throw notTheirs(naming, tokenFile, stateDir)
+  return { address: { url, token, tokenSource: tokenFile }, untilIdle, pid, isDemo }
 }
 
 /** A client for one command: if the daemon does not answer, the command fails at once. */
@@ -145,6 +148,16 @@ async function namedDaemon(url: string, token: string): Promise<FoundDaemon> {
 }
 
 const HEALTH_MS_MAX = 5_000
+
+/** The first word of any file of ours would go to their daemon. */
+const notTheirs = (uid: number | undefined, tokenFile: string, stateDir: string): Fault =>
+  new Fault('forbidden', {
+    message: {
+      happened: `The daemon.json in ${stateDir} belongs to another user (${uid}) and names a file of yours, ${tokenFile}, as its token.`,
+      action: 'Nothing was sent.',
+      advice: 'Choose a folder of your own with --state-dir.',
+    },
+  })
 
 /** A refusal is an answer: the daemon is running. */
 const requestRefused = (url: string, status: number): Fault =>
