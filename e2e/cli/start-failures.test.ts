@@ -59,11 +59,13 @@ test('a taken port is reported by number', LIMIT, async () => {
 
 test('a token file in a folder that does not exist is refused, and the folder is not created', LIMIT, async () => {
   await using place = new Place()
-  const folder = join(place.folder, 'nope')
-  for (const command of ['runner', 'gateway --upstream http://127.0.0.1:9/v1']) {
+  for (const [command, folder] of [
+    ['runner', join(place.folder, 'no', 'such')],
+    ['gateway --upstream http://127.0.0.1:9/v1', '/no-such-folder-of-breakfall'],
+  ] as const) {
     const { code, stderr } = await place.run([...command.split(' '), '--token-file', join(folder, 'x')])
     assert.equal(code, 2, stderr)
-    assert.match(stderr, /Cannot create the token file .*\/nope\/x: its folder does not exist\. Nothing started\./)
+    assert.match(stderr, /Cannot create the token file .*\/x: its folder does not exist\. Nothing started\./)
     assert.ok(!existsSync(folder), command)
   }
 })

@@ -35,9 +35,14 @@ export function refuseUnreadable(stateDir: string): void {
   }
 }
 
-/** A file of `--token-file` is created if it is missing, but not its folder: a missing folder is most likely a typo. */
+/**
+ * A file of `--token-file` is created if it is missing, and so is the folder for it inside an existing one. A longer path of missing
+ * folders, or a new folder directly below `/`, is most likely a typo.
+ */
 export function refuseWithoutFolder(tokenFile: string): void {
-  if (existsSync(dirname(resolve(tokenFile)))) return
+  const folder = dirname(resolve(tokenFile))
+  const parent = dirname(folder)
+  if (existsSync(folder) || (parent !== '/' && existsSync(parent))) return
   throw new Fault('invalid_request', {
     error: `Cannot create the token file ${tokenFile}: its folder does not exist. Nothing started. Create the folder, or choose another --token-file.`,
   })
