@@ -11,7 +11,7 @@ import type { Reader, Rules } from './rules.ts'
 import { promptOf } from './world/model.ts'
 
 /** What a daemon is made of. */
-export type Parts = Awaited<ReturnType<typeof assemble>>
+export type Parts = ReturnType<typeof assemble>
 
 /** Where people find daemons. */
 type Towards = {

@@ -222,7 +222,7 @@ class Universe {
     while (!store.lease.isHeld()) await new Promise((resolve) => setTimeout(resolve, 100))
     this.#bootIds[nr] = store.lease.bootId
     const secrets = new Secrets()
-    const parts = await assemble(
+    const parts = assemble(
       {
         stateDir,
         model: { baseUrl: `${MODEL}/v1`, name: 'simulated' },
@@ -266,7 +266,7 @@ class Universe {
       void (async () => {
         parts.boxReleases.close()
         parts.hub.close()
-        await parts.handOver()
+        await parts.fleet.handOver()
         await within(parts.engine.allSettled(), DAEMON_LIMITS.shutdownMs)
         await within(parts.retention.close(), DAEMON_LIMITS.shutdownMs)
         await parts.fleet.close()

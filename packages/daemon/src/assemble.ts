@@ -1,18 +1,20 @@
 /** Builds the parts of a daemon and connects them. Nothing here starts, listens or closes: `daemon.ts` does. */
 import { EarlierFolders } from './runner/earlier-folders.ts'
-import { Fault, redact } from '@breakfall/faults'
+import { redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
-import { within } from '@breakfall/faults/internal'
 import type { Logger } from 'pino'
-import { createMetrics, type DaemonMetrics } from './api/metrics.ts'
+import { createMetrics } from './api/metrics.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
 import manifest from '../package.json' with { type: 'json' }
 import { TurnTraces } from './telemetry/turn-traces.ts'
 import { Pacing } from './engine/pacing.ts'
+import { BoxRoom } from './engine/box-room.ts'
 import { Engine } from './engine/engine.ts'
 import { Feeds } from './engine/feeds.ts'
 import { SessionProcesses } from './engine/session-processes.ts'
 import { Undoing } from './engine/undo.ts'
+import { Lifecycle } from './engine/lifecycle.ts'
+import { Observer } from './engine/observer.ts'
 import { Gate } from './engine/ownership.ts'
 import { Folders } from './engine/folders.ts'
 import { BoxReleases } from './engine/box-releases.ts'
@@ -22,9 +24,8 @@ import type { Ports } from './engine/ports.ts'
 import { Pruning } from './engine/pruning.ts'
 import { Retention } from './engine/retention.ts'
 import { Sessions } from './engine/sessions.ts'
+import { logEvent } from './event-log.ts'
 import { Fleet } from './fleet.ts'
-import type { WatchHub } from './engine/watch-hub.ts'
-import { observing } from './telemetry/observe.ts'
 import { ConfigReader } from './live-config.ts'
 import { providersOf } from './providers/bind.ts'
 import { keyMarker } from './providers/key-marks.ts'
@@ -34,76 +35,32 @@ import { SessionKeys } from './providers/session-keys.ts'
 import { type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
 import { OutsideTools } from './outside/outside-tools.ts'
 import { isConfigured, isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
-import { joinedRunners, type RunnerFleet } from './runner/runner-fleet.ts'
+import { joinedRunners, runnerFleet } from './runner/runner-fleet.ts'
 import { Runners } from './runner/runners.ts'
 import type { Secrets } from './secrets.ts'
-import type { SystemView } from './system.ts'
 import { watching } from './watching.ts'
 import type { Store } from './store/store.ts'
 
 const { version } = manifest
 
-/** The parts of a daemon, connected but not started. */
-type Parts = {
-  readonly sessions: Sessions
-  readonly engine: Engine
-  readonly feeds: Feeds
-  readonly boxReleases: BoxReleases
-  readonly retention: Retention
-  readonly metrics: DaemonMetrics
-  readonly runner: Runners
-  readonly runnerFleet: RunnerFleet | undefined
-  readonly undoing: Undoing
-  readonly processes: SessionProcesses
-  readonly outside: OutsideTools
-  readonly providers: Providers
-  readonly hub: WatchHub
-  readonly system: SystemView
-  readonly model: () => Promise<{ readonly name: string; readonly baseUrl: string }>
-  readonly isClosing: () => boolean
-  /** Claims nothing more, and lets every turn come to a stop. */
-  readonly handOver: () => Promise<void>
-  readonly fleet: Fleet
-  /** Differs between daemons with different configurations. */
-  readonly configHash: () => string
-  readonly countSockets: (count: () => number) => void
+type Given = {
+  readonly limits: DaemonLimits
+  readonly secrets: Secrets
+  readonly log: Logger
+  readonly store: Store
+  readonly tokenFile: string
 }
 
-export async function assemble(
-  options: DaemonOptions,
-  given: { limits: DaemonLimits; secrets: Secrets; log: Logger; store: Store; tokenFile: string },
-): Promise<Parts> {
+/** The parts of a daemon, connected but not started. Each is built from parts that exist: what reacts to a part listens to it. */
+export function assemble(options: DaemonOptions, given: Given) {
   const { limits, secrets, log, store } = given
   const { stateDir, now = () => store.now(), dice = Math.random, failpoint = () => undefined } = options
-  let isDraining = false
-  let isClosing = false
-  let sockets = (): number => 0
-  const endpoint: RunnerEndpoint = new RunnerEndpoint({
-    stateDir,
-    program: options.runnerProgram,
-    idleExitMs: options.runnerIdleExitMs,
-    config: async () => (await config.read()).runner,
-    onFound: ({ url, runnerId, token }) => {
-      secrets.set('runner', [token])
-      log.info({ runner: url, runnerId }, 'runner found')
-      void boxRemovals.sweep(runnerId)
-      void boxReleases.sweep()
-    },
-  })
+  const [observer, lifecycle, room, traces] = [new Observer(), new Lifecycle(), new BoxRoom(), new TurnTraces()]
   const config = new ConfigReader(options, { secrets, log })
-  const runnerFleet = joinedRunners(options, {
-    store,
-    log,
-    dice,
-    secrets,
-    sweep: (runnerId) => boxRemovals.sweep(runnerId),
-    onWork: () => fleet.lookForWork(),
-  })
-  const runner = new Runners({
-    endpoint,
-    joined: runnerFleet?.joined,
-    isConfigured: () => isConfigured(config.last.runner),
-  })
+  const feeds = new Feeds(store, dice)
+  const outside = new OutsideTools({ stateDir, log, now, secrets, limits: options.mcpLimits })
+  config.onRead = (read) => outside.configure(read)
+  outside.configure(config.last)
   const served = new ServedModels({
     reread: async (provider) => providersOf(await config.read()).get(provider)?.serve,
     stateDir,
@@ -117,11 +74,18 @@ export async function assemble(
     markKey: keyMarker(stateDir),
     firstModel: options.firstModel,
   })
-  const feeds = new Feeds(store, dice)
-  const outside = new OutsideTools({ stateDir, log, now, secrets, limits: options.mcpLimits })
-  config.onRead = (read) => outside.configure(read)
-  outside.configure(config.last)
-  const traces = new TurnTraces()
+  const endpoint = new RunnerEndpoint({
+    stateDir,
+    program: options.runnerProgram,
+    idleExitMs: options.runnerIdleExitMs,
+    config: async () => (await config.read()).runner,
+  })
+  endpoint.found.add(({ url, runnerId, token }) => {
+    secrets.set('runner', [token])
+    log.info({ runner: url, runnerId }, 'runner found')
+  })
+  const joined = joinedRunners(options, { store, dice, secrets })
+  const runner = new Runners({ endpoint, joined: joined?.joined, isConfigured: () => isConfigured(config.last.runner) })
   const ports: Ports = {
     store,
     feeds,
@@ -135,12 +99,10 @@ export async function assemble(
     failpoint,
     runner,
     outside,
-    reclaimBoxes: () => boxReleases.reclaim(),
+    room,
     pacing: new Pacing({ probeMs: limits.probeMsFirst / 2, daemons: () => store.lease.fleet.live }),
-    onUsed: (usage, cost) => metrics.used(usage, cost),
+    observer,
     traces,
-    onEvent: observing(() => metrics, log, traces),
-    onChange: (sessionId) => hub.changed(sessionId),
     policyOf: (input) => resolvePolicy(options.policy ?? {}, input),
     providers,
     folders: new Folders(),
@@ -150,31 +112,28 @@ export async function assemble(
     secrets,
     agent: () => config.last.agent ?? {},
     isRunnerHere: () => isOnThisMachine(config.last.runner) && (!store.isShared || isConfigured(config.last.runner)),
-    isDraining: () => isDraining,
-    isClosing: () => isClosing,
+    lifecycle,
   }
-  const engine = new Engine(ports, (session) => {
-    boxReleases.later(session)
-    loader.rest(session).catch((err: unknown) => log.warn({ err, sessionId: session.id }, 'cannot give up a session'))
-  })
-  const loader = new SessionLoader(ports, engine, options.recover)
+  const engine = new Engine(ports)
   const boxRemovals = new BoxRemovals(ports)
+  const loader = new SessionLoader(ports, engine, options.recover)
   const boxReleases = new BoxReleases(ports, engine, loader, boxRemovals)
+  endpoint.found.add(({ runnerId }) => {
+    void boxRemovals.sweep(runnerId)
+    void boxReleases.sweep()
+  })
   const pruning = new Pruning({ ports, engine, loader, boxRemovals })
   const retention = new Retention(ports, pruning, async () => (await config.read()).retention)
-  const sessions = new Sessions({
-    ports,
-    engine,
-    loader,
-    boxRemovals,
-    boxReleases,
-    pruning,
-    onCreate: (id) => {
-      retention.onCreate()
-      hub.changed(id)
-    },
+  const sessions = new Sessions({ ports, engine, loader, boxRemovals, boxReleases, pruning })
+  const fleet = new Fleet({ ports, engine, sessions, log, drainMs: options.store?.drainMs ?? 0 })
+  const metrics = createMetrics({
+    turnsDriven: () => engine.driven,
+    sessionsLive: () => loader.count,
+    store,
+    drivenTurns: () => engine.drivenTurns(),
+    parkedOn: () => parkedCategories(store),
   })
-  const { system, hub }: ReturnType<typeof watching> = watching({
+  const { system, hub } = watching({
     store,
     engine,
     runner,
@@ -188,30 +147,14 @@ export async function assemble(
     tokenFile: given.tokenFile,
     onError: (err) => log.warn({ err }, 'a watch could not be served'),
   })
-  const handOver = async (): Promise<void> => {
-    const drainMs = options.store?.drainMs ?? 0
-    isDraining = true
-    isClosing = drainMs === 0
-    await fleet.drain()
-    if (drainMs > 0) await within(engine.allSettled(), drainMs) // turns come to the end of their step
-    isClosing = true
-    for (const session of loader.all) session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
-  }
-  /** The process keeps running. Readers move to another daemon; a reader that comes back is served. */
-  const drain = async (): Promise<void> => {
-    await handOver()
-    await within(engine.allSettled(), limits.shutdownMs)
-    feeds.endAll('draining')
-  }
-  const fleet = new Fleet({ ports, engine, sessions, log, onDrain: () => void drain() })
-  const metrics = createMetrics({
-    turnsDriven: () => engine.driven,
-    sessionsLive: () => sessions.loader.count,
-    socketsOpen: () => sockets(),
-    store,
-    drivenTurns: () => engine.drivenTurns(),
-    parkedOn: () => parkedCategories(store),
+  observer.used.add((usage, cost) => metrics.used(usage, cost))
+  observer.event.add((event, traceparent) => {
+    metrics.event(event)
+    logEvent(log, event)
+    traces.event(event, traceparent)
   })
+  observer.changed.add((sessionId) => hub.changed(sessionId))
+  const registering = { store, log, sweep: (id: string) => boxRemovals.sweep(id), onWork: () => fleet.lookForWork() }
   return {
     sessions,
     engine,
@@ -220,23 +163,20 @@ export async function assemble(
     retention,
     metrics,
     runner,
-    runnerFleet,
+    runnerFleet: joined === undefined ? undefined : runnerFleet(options, joined, registering),
     outside,
     providers,
     hub,
     undoing: new Undoing({ ports, engine, loader }),
     processes: new SessionProcesses(ports),
     system,
+    lifecycle,
     model: async () => {
       const { name, baseUrl } = (await config.read()).model
       return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
     },
-    isClosing: () => isDraining,
-    handOver,
     fleet,
-    configHash: () => config.fingerprint(runnerFleet?.key?.mark),
-    countSockets: (count) => {
-      sockets = count
-    },
+    /** Differs between daemons with different configurations. */
+    configHash: () => config.fingerprint(joined?.key?.mark),
   }
 }

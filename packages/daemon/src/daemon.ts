@@ -92,7 +92,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
   const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
   try {
-    const parts = await assemble(options, { limits, secrets, log, store, tokenFile })
+    const parts = assemble(options, { limits, secrets, log, store, tokenFile })
     const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts
     const recovered = await sessions.loader.recoverAll(options.onRecover)
     const name = shownName(store)
@@ -105,7 +105,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       grantOf: (given) => door.grantOf(given),
       onFault: (fault) => logFault(log, fault, {}),
     })
-    parts.countSockets(() => sockets.connections)
+    metrics.countSockets(() => sockets.connections)
     const routes: readonly Route[] = routesOf({
       ...sessionHandlers({ ...parts, limits }),
       ...systemHandlers({
@@ -113,7 +113,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         version,
         limits,
         options,
-        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.isClosing() }),
+        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.lifecycle.isDraining }),
         metricsText: () => metrics.text(),
         routes: () => routes,
       }),
@@ -158,7 +158,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
       boxReleases.close()
       parts.hub.close()
-      await parts.handOver()
+      await fleet.handOver()
       await within(engine.allSettled(), limits.shutdownMs)
       if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
       await within(retention.close(), limits.shutdownMs)

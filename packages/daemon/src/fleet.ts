@@ -2,6 +2,7 @@
  * What a daemon does besides if it shares its store: claims what is due, carries out what others ask of its sessions, and stands
  * still or gives everything up when its lease says so.
  */
+import { Fault } from '@breakfall/faults'
 import { within } from '@breakfall/faults/internal'
 import type { Logger } from 'pino'
 import type { Engine } from './engine/engine.ts'
@@ -15,8 +16,8 @@ type FleetParts = {
   readonly engine: Engine
   readonly sessions: Sessions
   readonly log: Logger
-  /** A person asked this daemon to hand over its sessions. */
-  readonly onDrain: () => void
+  /** Running turns have this long to end their step. */
+  readonly drainMs: number
 }
 
 export class Fleet {
@@ -52,8 +53,20 @@ export class Fleet {
     this.#claims.now()
   }
 
+  /** Claims nothing more, and lets every turn come to a stop. */
+  async handOver(): Promise<void> {
+    const { ports, engine, sessions, drainMs } = this.#parts
+    ports.lifecycle.drain()
+    if (drainMs === 0) ports.lifecycle.close()
+    await this.#leave()
+    if (drainMs > 0) await within(engine.allSettled(), drainMs) // turns come to the end of their step
+    ports.lifecycle.close()
+    for (const session of sessions.loader.all)
+      session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
+  }
+
   /** Claims nothing more. */
-  async drain(): Promise<void> {
+  async #leave(): Promise<void> {
     const { store } = this.#parts.ports
     if (!store.isShared) return
     const told = store.lease.drain().catch(() => undefined) // away: nothing can be claimed
@@ -69,14 +82,22 @@ export class Fleet {
   }
 
   #changed(change: LeaseChange): void {
-    const { log, sessions, onDrain } = this.#parts
+    const { log, sessions } = this.#parts
     if (change === 'suspend') log.warn('the store does not answer: no turn continues until it does')
     if (change === 'resume') log.info('the store answers again')
     if (change === 'lost') {
       log.error('the lease ran out: other daemons continue the turns of this one')
       sessions.loader.loseAll()
     }
-    if (change === 'drain') onDrain()
+    if (change === 'drain') void this.#drain()
+  }
+
+  /** A person asked for it. The process keeps running: readers move to another daemon, and one that comes back is served. */
+  async #drain(): Promise<void> {
+    const { ports, engine } = this.#parts
+    await this.handOver()
+    await within(engine.allSettled(), ports.limits.shutdownMs)
+    ports.feeds.endAll('draining')
   }
 }
 

@@ -10,6 +10,8 @@ export type DaemonMetrics = {
   /** An answer, or a failed attempt, used this. */
   used(usage: Usage, price: Cost | undefined): void
   text(): Promise<string>
+  /** How many WebSockets are open, from now on. */
+  countSockets(count: () => number): void
   request(answer: { method: string; route: string; status: number; ms: number }): void
 }
 
@@ -17,11 +19,11 @@ type Gauges = TurnGauges & {
   readonly store: Pick<Store, 'lease' | 'connections'>
   readonly turnsDriven: () => number
   readonly sessionsLive: () => number
-  readonly socketsOpen: () => number
 }
 
 export function createMetrics(gauges: Gauges): DaemonMetrics {
   const registers = [new Registry()]
+  let socketsOpen = (): number => 0
   const events = new Counter({
     name: 'breakfall_events_total',
     help: 'Journalled events',
@@ -68,7 +70,7 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
   for (const [name, help, read] of [
     ['breakfall_turns_driven', 'Turns that are running or waiting', gauges.turnsDriven],
     ['breakfall_sessions_live', 'Sessions in memory', gauges.sessionsLive],
-    ['breakfall_websockets_open', 'Open WebSocket connections', gauges.socketsOpen],
+    ['breakfall_websockets_open', 'Open WebSocket connections', () => socketsOpen()],
     ['breakfall_resident_bytes', 'Resident memory', () => process.memoryUsage.rss()],
   ] as const) {
     new Gauge({
@@ -88,6 +90,9 @@ export function createMetrics(gauges: Gauges): DaemonMetrics {
       turnEvent(event)
     },
     used: (usage, price) => countUsed(usage, price, { tokens, uncounted, cost }),
+    countSockets: (count) => {
+      socketsOpen = count
+    },
     request: ({ route, status, ms }) => requests.observe({ route, status: String(status) }, ms / 1000),
     text: () => (registers[0] as Registry).metrics(),
   }

@@ -35,6 +35,8 @@ export class BoxReleases {
     this.#removals = removals
     this.#engine = engine
     this.#loader = loader
+    engine.rested.add((session) => this.#later(session))
+    ports.room.madeBy(() => this.#reclaim())
   }
 
   /** From now on, looks for unused boxes every minute, and for those that could not be removed. */
@@ -53,10 +55,10 @@ export class BoxReleases {
   }
 
   /** The session has come to rest: its box is released unless it is used again soon. */
-  later({ id, data, policy }: LiveSession): void {
+  #later({ id, data, policy }: LiveSession): void {
     clearTimeout(this.#timers.get(id))
     this.#timers.delete(id)
-    if (!mayHaveBox(data) || this.#ports.isClosing()) return
+    if (!mayHaveBox(data) || this.#ports.lifecycle.isClosing) return
     const timer = setTimeout(
       () => {
         this.#timers.delete(id)
@@ -92,8 +94,8 @@ export class BoxReleases {
   }
 
   /** The runner has no room for another box: releases those that have been idle longest. True if there is room now. */
-  reclaim(): Promise<boolean> {
-    this.#reclaiming ??= this.#reclaim()
+  #reclaim(): Promise<boolean> {
+    this.#reclaiming ??= this.#reclaimNow()
       .catch((thrown: unknown) => {
         this.#ports.log.debug({ err: thrown }, 'cannot look for idle boxes')
         return false
@@ -156,7 +158,7 @@ export class BoxReleases {
     await atMost(RELEASES_AT_ONCE, expired, ({ row }) => this.#releaseIfIdle(row.id))
   }
 
-  async #reclaim(): Promise<boolean> {
+  async #reclaimNow(): Promise<boolean> {
     const idle = (await this.#idleBoxes('running')).toSorted((a, b) => a.since - b.since).slice(0, RECLAIMED_MAX)
     const released = await atMost(RELEASES_AT_ONCE, idle, ({ row }) => this.release(row.id).catch(() => false))
     return released.includes(true)
@@ -165,7 +167,7 @@ export class BoxReleases {
   /** Boxes at the known runners whose sessions are idle, and since when. */
   async #idleBoxes(state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
     const { runner, log } = this.#ports
-    if (this.#ports.isClosing()) return []
+    if (this.#ports.lifecycle.isClosing) return []
     const found = await atMost(RELEASES_AT_ONCE, runner.known, (runnerId) =>
       this.#idleBoxesAt(runnerId, state).catch((err: unknown) => {
         log.debug({ err, runnerId }, 'cannot look for idle boxes')

@@ -61,7 +61,7 @@ export class BoxRemovals {
 
   /** Tries what is left at a configured runner. Joined runners are swept when they report. */
   async retry(): Promise<void> {
-    if (this.#ports.store.runners !== undefined || this.#ports.isClosing()) return
+    if (this.#ports.store.runners !== undefined || this.#ports.lifecycle.isClosing) return
     for (const runnerId of new Set(this.#read().map((box) => box.runnerId))) await this.sweep(runnerId)
   }
 

@@ -24,7 +24,7 @@ export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placeme
   try {
     return await checkOnce(ports, box, placement)
   } catch (thrown) {
-    if (!isQuota(thrown) || !(await ports.reclaimBoxes())) throw thrown
+    if (!isQuota(thrown) || !(await ports.room.reclaim())) throw thrown
     return checkOnce(ports, box, placement)
   }
 }
@@ -160,7 +160,7 @@ async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
   try {
     return await call()
   } catch (thrown) {
-    if (!isQuota(thrown) || !(await ports.reclaimBoxes())) throw thrown
+    if (!isQuota(thrown) || !(await ports.room.reclaim())) throw thrown
     return call()
   }
 }

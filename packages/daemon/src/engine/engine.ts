@@ -20,6 +20,7 @@ import { performCompaction } from './compact.ts'
 import { discardDrafts } from './answer-writer.ts'
 import { performCall } from './tool-call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
+import { Listeners } from '../listeners.ts'
 import type { LiveSession } from './live-session.ts'
 import { backOff } from './back-off.ts'
 import { parkTurn, stayParked } from './park.ts'
@@ -33,13 +34,12 @@ import { startingTurn, turnOpening } from './turn-opening.ts'
 
 export class Engine {
   readonly #ports: Ports
-  readonly #onRest: (session: LiveSession) => void
+  /** A session has nothing left to do. */
+  readonly rested = new Listeners<[session: LiveSession]>()
   readonly #drives = new Map<LiveSession, Drive>()
 
-  /** `onRest` is called when a session has nothing left to do. */
-  constructor(ports: Ports, onRest: (session: LiveSession) => void = () => undefined) {
+  constructor(ports: Ports) {
     this.#ports = ports
-    this.#onRest = onRest
   }
 
   isDriving(session: LiveSession): boolean {
@@ -67,8 +67,9 @@ export class Engine {
     drive.done = this.#loop(session, drive).finally(() => {
       this.#drives.delete(session)
       // Work that arrived while the loop was ending would otherwise wait forever.
-      if (!this.#ports.isDraining() && !session.isLost && hasWork(session.fold)) this.drive(session, drive.isInherited)
-      else this.#onRest(session)
+      if (!this.#ports.lifecycle.isDraining && !session.isLost && hasWork(session.fold))
+        this.drive(session, drive.isInherited)
+      else this.rested.tell(session)
     })
   }
 
@@ -100,9 +101,9 @@ export class Engine {
 
   /** At once if the daemon closes, and at the end of the step while it drains. */
   #mustHandOver({ fold: { turn } }: LiveSession): boolean {
-    if (this.#ports.isClosing()) return true
+    if (this.#ports.lifecycle.isClosing) return true
     const isInStep = turn !== null && (turn.answer.isAnswering || turn.calls.some(({ result }) => result === null))
-    return this.#ports.isDraining() && (!isInStep || turn?.parked != null)
+    return this.#ports.lifecycle.isDraining && (!isInStep || turn?.parked != null)
   }
 
   async #advance(session: LiveSession, drive: Drive): Promise<Performed> {
@@ -123,7 +124,7 @@ export class Engine {
   async #recover(session: LiveSession, drive: Drive): Promise<void> {
     const inherited = session.fold.turn
     await waitToRecover(this.#ports, session)
-    if (this.#ports.isClosing()) return // I3
+    if (this.#ports.lifecycle.isClosing) return // I3
     drive.isInherited = false
     await recoverTurn(session, inherited, this.#ports.store.lease.name)
   }
@@ -219,7 +220,7 @@ export class Engine {
     const report = fault.with({ turnId: turn.id }).report
     session.parkInMemory(report)
     try {
-      for (let probe = 0; !this.#ports.isClosing(); probe += 1) {
+      for (let probe = 0; !this.#ports.lifecycle.isClosing; probe += 1) {
         const { action, because } = decideFor(this.#ports, session, turn, report, { at: 'engine' })
         try {
           if (action === 'park') return await parkTurn(this.#ports, session, report, null)

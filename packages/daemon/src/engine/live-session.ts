@@ -180,7 +180,7 @@ export class LiveSession {
   /** An attempt at an answer is over. */
   attemptUsed(used: Used | undefined): void {
     this.#unsaid = used ?? null
-    if (used !== undefined) this.#ports.onUsed(used.usage, used.cost)
+    if (used !== undefined) this.#ports.observer.used.tell(used.usage, used.cost)
   }
 
   // ---- who uses it ----
@@ -285,7 +285,7 @@ export class LiveSession {
     const isRewound = (await this.#store.heads([this.id]))[0]?.journal !== this.#row.journal
     this.#ports.feeds.end(this.id, this.#store.isShared && isRewound ? REWOUND : fault.category)
     this.#row = { ...this.#row, quarantined: report }
-    this.#ports.onChange(this.id)
+    this.#ports.observer.changed.tell(this.id)
   }
 
   // ---- the journal ----
@@ -335,7 +335,7 @@ export class LiveSession {
       this.#commit(append, writing, fold, events)
       if (append.release !== undefined) this.lose()
       for (const event of events) this.#ports.failpoint(`after:${event.type}`)
-      for (const event of events) this.#ports.onEvent(event, fold.turn?.traceparent)
+      for (const event of events) this.#ports.observer.event.tell(event, fold.turn?.traceparent)
       return events
     })
   }
@@ -455,7 +455,7 @@ export class LiveSession {
     for (const { body } of append.events) this.#journalChars += body.length
     this.feed.publish(append.events)
     if (append.summary !== undefined || append.set !== undefined || append.data !== undefined)
-      this.#ports.onChange(this.id)
+      this.#ports.observer.changed.tell(this.id)
   }
 }
 

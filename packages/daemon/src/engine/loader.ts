@@ -56,6 +56,7 @@ export class SessionLoader {
     this.#ports = ports
     this.#store = ports.store
     this.#engine = engine
+    engine.rested.add((session) => this.#restSoon(session))
   }
 
   get all(): Iterable<LiveSession> {
@@ -182,7 +183,7 @@ export class SessionLoader {
     this.#requested.delete(id)
     this.#ports.feeds.end(id, reason)
     this.#live.delete(id)
-    this.#ports.onChange(id)
+    this.#ports.observer.changed.tell(id)
   }
 
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
@@ -223,7 +224,7 @@ export class SessionLoader {
 
   /** I3: no other daemon works on it, and this one does not either. A reader does not wait for that. */
   #recoverLost(id: string): void {
-    if (this.#store.isShared || !this.owns(id) || this.#ports.isClosing()) return
+    if (this.#store.isShared || !this.owns(id) || this.#ports.lifecycle.isClosing) return
     this.own(id).catch((err: unknown) => this.#ports.log.error({ err, sessionId: id }, 'cannot recover a session'))
   }
 
@@ -254,6 +255,10 @@ export class SessionLoader {
 
   #loaded(session: LiveSession): void {
     session.endUse()
+    this.#restSoon(session)
+  }
+
+  #restSoon(session: LiveSession): void {
     this.rest(session).catch((err: unknown) =>
       this.#ports.log.warn({ err, sessionId: session.id }, 'cannot give up a session'),
     )

@@ -2,7 +2,7 @@
 import type { EarlierFolders } from '../runner/earlier-folders.ts'
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
-import type { AgentInput, Cost, PolicyInput, SessionEvent, Usage } from '@breakfall/wire'
+import type { AgentInput, PolicyInput } from '@breakfall/wire'
 import type { Logger } from 'pino'
 import type { DaemonLimits } from '../options.ts'
 import type { Providers } from '../providers/providers.ts'
@@ -10,9 +10,12 @@ import type { OutsideTools } from '../outside/outside-tools.ts'
 import type { Runners } from '../runner/runners.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
+import type { BoxRoom } from './box-room.ts'
 import type { Feeds } from './feeds.ts'
 import type { TurnTraces } from '../telemetry/turn-traces.ts'
 import type { Folders } from './folders.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { Observer } from './observer.ts'
 import type { Gate } from './ownership.ts'
 import type { Pacing } from './pacing.ts'
 
@@ -32,8 +35,7 @@ export type Ports = {
   readonly runner: Runners
   /** Tools from outside. */
   readonly outside: OutsideTools
-  /** Releases boxes of idle sessions because the runner has no room. True if there is room now. */
-  readonly reclaimBoxes: () => Promise<boolean>
+  readonly room: BoxRoom
   /** Shared by parked turns. */
   readonly pacing: Pacing
   /** Which turns work in which folders. */
@@ -52,17 +54,9 @@ export type Ports = {
   /** The runner is on this machine, so the daemon sees the folders that boxes use. */
   readonly isRunnerHere: () => boolean
   readonly log: Logger
-  /** Called for every answer and every failed attempt, once it is committed. */
-  readonly onUsed: (usage: Usage, cost: Cost | undefined) => void
-  /** Called for every event, once it is committed, with the turn's first span. */
-  readonly onEvent: (event: SessionEvent, traceparent: string | undefined) => void
+  readonly observer: Observer
   readonly traces: TurnTraces
-  /** Called when the view of a session has changed, and when the session is gone. */
-  readonly onChange: (sessionId: string) => void
   /** Does nothing, except in tests that kill the process at a named point. */
   readonly failpoint: (name: string) => void
-  /** True once the daemon hands over: it accepts nothing more, and turns end their step here and continue elsewhere. */
-  readonly isDraining: () => boolean
-  /** True once the daemon is shutting down: turns are handed over instead of driven. */
-  readonly isClosing: () => boolean
+  readonly lifecycle: Lifecycle
 }

@@ -36,7 +36,7 @@ export class Pruning {
     const { ended } = await this.#ports.store.usage(this.#unusedBefore())
     const before = olderThanMs === undefined ? undefined : isoTime(this.#ports.now() - olderThanMs)
     let [sessions, bytes, skip] = [0, 0, 0]
-    for (let left = ended - keep; left > 0 && !this.#ports.isClosing();) {
+    for (let left = ended - keep; left > 0 && !this.#ports.lifecycle.isClosing;) {
       const page = await this.#ended(Math.min(left, SESSIONS_AT_ONCE), { before, skip })
       if (page.length === 0) break
       const deleted = dryRun ? page : await this.#delete(page)

@@ -18,6 +18,7 @@ export class Retention {
     this.#ports = ports
     this.#pruning = pruning
     this.#read = read
+    ports.observer.created.add(() => this.#countCreated())
   }
 
   start(): void {
@@ -25,7 +26,7 @@ export class Retention {
   }
 
   /** A session was created: a busy daemon does not wait for the next minute. */
-  onCreate(): void {
+  #countCreated(): void {
     this.#created += 1
     if (this.#created % CREATED_PER_PASS === 0) this.#runIn(0)
   }
@@ -36,7 +37,7 @@ export class Retention {
   }
 
   #runIn(ms: number): void {
-    if (this.#ports.isClosing()) return
+    if (this.#ports.lifecycle.isClosing) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#pass = this.#pass.then(() => this.#run())
@@ -45,7 +46,7 @@ export class Retention {
   }
 
   async #run(): Promise<void> {
-    if (this.#ports.isClosing()) return
+    if (this.#ports.lifecycle.isClosing) return
     let hasMore = false
     try {
       const limits = (await this.#read()) ?? {}

@@ -60,7 +60,6 @@ type SessionsParts = {
   readonly boxRemovals: BoxRemovals
   readonly boxReleases: BoxReleases
   readonly pruning: Pruning
-  readonly onCreate: (id: string) => void
 }
 
 export class Sessions {
@@ -70,7 +69,6 @@ export class Sessions {
   readonly #loader: SessionLoader
   readonly #boxReleases: BoxReleases
   readonly #pruning: Pruning
-  readonly #onCreate: (id: string) => void
   /** Also what other daemons ask for: the fleet starts and ends that. */
   readonly commands: SessionCommands
 
@@ -81,7 +79,6 @@ export class Sessions {
     this.#loader = parts.loader
     this.#boxReleases = parts.boxReleases
     this.#pruning = parts.pruning
-    this.#onCreate = parts.onCreate
     this.commands = new SessionCommands({ ...parts, turn: (turnId) => this.turn(turnId) })
   }
 
@@ -124,7 +121,8 @@ export class Sessions {
     try {
       const keyRow = key === undefined ? undefined : { scope: CREATED, key, requestHash, receipt: id }
       const row = await this.#store.createSession(session, keyRow)
-      this.#onCreate(id)
+      this.#ports.observer.created.tell(id)
+      this.#ports.observer.changed.tell(id)
       return this.#rowView(row)
     } catch (thrown) {
       const made = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
@@ -282,7 +280,7 @@ export class Sessions {
   }
 
   #refuseWhileClosing(): void {
-    if (this.#ports.isDraining()) throw new Fault('shutting_down')
+    if (this.#ports.lifecycle.isDraining) throw new Fault('shutting_down')
     if (!this.#ports.gate.isOpen)
       throw new Fault('journal_unreachable', { errorRaw: 'the lease of this daemon may run out', retryAfterMs: 1_000 })
   }

@@ -18,7 +18,7 @@ import { Poll } from './poll.ts'
 import type { Ports } from './ports.ts'
 
 type WorkParts = {
-  readonly ports: Pick<Ports, 'dice' | 'isClosing'> & {
+  readonly ports: Pick<Ports, 'dice' | 'lifecycle'> & {
     readonly store: Pick<Store, 'claim' | 'claimWork' | 'heldSessions' | 'hints' | 'lease'>
     readonly gate: Pick<Ports['gate'], 'isOpen'>
     readonly log: Pick<Ports['log'], 'debug' | 'error' | 'warn'>
@@ -88,8 +88,8 @@ export class WorkClaims {
   }
 
   #mayClaim(): boolean {
-    const { isClosing, gate } = this.#parts.ports
-    return !isClosing() && gate.isOpen && !this.#hasSuspect()
+    const { lifecycle, gate } = this.#parts.ports
+    return !lifecycle.isClosing && gate.isOpen && !this.#hasSuspect()
   }
 
   /** I4: no claim is under way in here meanwhile, and those of requests are known to the loader. */

@@ -11,6 +11,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { classify, Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import { loadTokens } from '@breakfall/wire/node'
+import { Listeners } from '../listeners.ts'
 import type { RunnerConfig } from '../options.ts'
 import {
   isAlive,
@@ -29,10 +30,11 @@ export type RunnerAddress = { readonly url: string; readonly runnerId: string; r
 type EndpointOptions = LocalRunnerOptions & {
   /** The current configuration. */
   readonly config: () => Promise<RunnerConfig>
-  readonly onFound?: ((address: RunnerAddress) => void) | undefined
 }
 
 export class RunnerEndpoint {
+  /** The runner answered, at this address, which it did not have before. */
+  readonly found = new Listeners<[address: RunnerAddress]>()
   readonly #options: EndpointOptions
   #address: RunnerAddress | undefined
   #looking: Promise<RunnerAddress> | undefined
@@ -164,7 +166,7 @@ export class RunnerEndpoint {
     this.forget()
     this.#address = found
     if (url === undefined) this.#stayAlive(found)
-    this.#options.onFound?.(found)
+    this.found.tell(found)
     return found
   }
 

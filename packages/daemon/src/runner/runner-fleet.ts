@@ -8,25 +8,31 @@ import type { Store } from '../store/store.ts'
 import { JoinedRunners } from './joined-runners.ts'
 import { Registration } from './registration.ts'
 
-export type RunnerFleet = {
+type Joined = {
   readonly registry: RunnerRegistry
   readonly joined: JoinedRunners
-  readonly registration: Registration
   readonly key: FleetKey | undefined
 }
 
+export type RunnerFleet = Joined & { readonly registration: Registration }
+
 type FleetParts = {
   readonly store: Store
-  readonly log: Logger
   readonly dice: () => number
   readonly secrets: Secrets
+}
+
+type RegisteringParts = {
+  readonly store: Store
+  readonly log: Logger
   readonly sweep: (runnerId: string) => Promise<boolean>
   /** Sessions may be due. */
   readonly onWork: () => void
 }
 
-export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts): RunnerFleet | undefined {
-  const { store, log, dice, secrets, sweep, onWork } = parts
+/** The runners that joined. */
+export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts): Joined | undefined {
+  const { store, dice, secrets } = parts
   const { runners: registry, hints } = store
   if (registry === undefined) return undefined
   const key = fleet.keyFile === undefined ? undefined : readFleetKey(fleet.keyFile, { isMade: true })
@@ -37,9 +43,19 @@ export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts):
     dice,
     onToken: (runnerId, token) => secrets.set(`runner ${runnerId}`, [token]),
   })
+  return { registry, joined, key }
+}
+
+/** The same, with how runners join. */
+export function runnerFleet(
+  { fleet = {} }: DaemonOptions,
+  { registry, joined, key }: Joined,
+  parts: RegisteringParts,
+): RunnerFleet {
+  const { store, log, sweep, onWork } = parts
   const registration = new Registration({
     registry,
-    hints,
+    hints: store.hints,
     key,
     log,
     now: () => store.now(),

@@ -24,6 +24,7 @@ import { performCall } from '../../src/engine/tool-call.ts'
 import type { Feed } from '../../src/engine/feed.ts'
 import type { Feeds } from '../../src/engine/feeds.ts'
 import type { Folders } from '../../src/engine/folders.ts'
+import { Observer } from '../../src/engine/observer.ts'
 import type { Gate } from '../../src/engine/ownership.ts'
 import type { DaemonLimits } from '../../src/options.ts'
 import type { OutsideTools } from '../../src/outside/outside-tools.ts'
@@ -181,8 +182,7 @@ export class CallWorld {
       now: () => NOW,
       dice: () => 0,
       failpoint: nothing,
-      onEvent: nothing,
-      onChange: nothing,
+      observer: new Observer(),
     })
   }
 

@@ -5,6 +5,7 @@ import { pino } from 'pino'
 import { isFault } from '@breakfall/faults'
 import { newId } from '@breakfall/wire/node'
 import { eventually } from '../../../../test/kit/wait.ts'
+import { Lifecycle } from '../../src/engine/lifecycle.ts'
 import { WorkClaims } from '../../src/engine/work-claims.ts'
 import type { LeaseChange } from '../../src/store/sharing.ts'
 import type { SessionRow } from '../../src/store/store.ts'
@@ -97,7 +98,7 @@ test('a deleted session whose box cannot be removed now holds up no other claim'
     store,
     dice: () => 0.5,
     gate: { isOpen: true },
-    isClosing: () => false,
+    lifecycle: new Lifecycle(),
     log: pino({ level: 'silent' }),
   }
   const adopt = ({ id }: SessionRow): Promise<void> => {
