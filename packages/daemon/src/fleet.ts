@@ -67,9 +67,7 @@ export class Fleet {
 
   /** Claims nothing more. */
   async #leave(): Promise<void> {
-    const { store } = this.#parts.ports
-    if (!store.isShared) return
-    const told = store.lease.drain().catch(() => undefined) // away: nothing can be claimed
+    const told = this.#parts.ports.store.lease.drain().catch(() => undefined) // away: nothing can be claimed
     await within(Promise.all([told, this.#claims.close()]), LEAVE_MS)
   }
 

@@ -1,9 +1,9 @@
 /** The daemons that share the store. A daemon with a store of its own is the only one, and is not listed. */
 import { Fault } from '@breakfall/faults'
-import type { Store } from '../store/store.ts'
+import type { Coordination } from '../store/sharing.ts'
 import type { SomeHandlers } from './operations.ts'
 
-export function fleetHandlers(store: Store) {
+export function fleetHandlers(store: Coordination) {
   return {
     listDaemons: async () => ({ daemons: await store.daemons() }),
     drainDaemon: async ({ params }) => {

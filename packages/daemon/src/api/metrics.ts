@@ -1,7 +1,7 @@
 /** The metrics of `/metrics`. One registry per daemon, because one process may run two daemons. */
 import { type Cost, isTerminal, type SessionEvent, type Usage } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { Store } from '../store/store.ts'
+import type { Coordination } from '../store/sharing.ts'
 import { storeMetrics } from './store-metrics.ts'
 import { type TurnGauges, turnMetrics } from './turn-metrics.ts'
 
@@ -16,7 +16,7 @@ export type DaemonMetrics = {
 }
 
 type Gauges = TurnGauges & {
-  readonly store: Pick<Store, 'lease' | 'connections'>
+  readonly store: Pick<Coordination, 'lease' | 'connections'>
   readonly turnsDriven: () => number
   readonly sessionsLive: () => number
 }

@@ -2,7 +2,8 @@
 import { Fault, FAULTS, isFaultCategory } from '@breakfall/faults'
 import { type FaultGroup as GroupView, invalidRequest, parseRequest, seenQuerySchema } from '@breakfall/wire/internal'
 import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from '../store/seen.ts'
-import type { Store } from '../store/store.ts'
+import type { Coordination } from '../store/sharing.ts'
+import type { Journal } from '../store/store.ts'
 import { flagOf } from './session-query.ts'
 import type { SomeHandlers } from './operations.ts'
 
@@ -10,7 +11,7 @@ const PAGE_MAX = 100
 const HOUR_MS = 3_600_000
 const HOURS = 24
 
-export function seenHandlers(store: Store) {
+export function seenHandlers(store: Journal & Pick<Coordination, 'now'>) {
   return {
     listFaultsSeen: async ({ query }) => {
       const { cursor, limit = PAGE_MAX, open, since, class: wanted } = seenQueryOf(query)

@@ -1,9 +1,9 @@
 /** Metrics of the store that daemons share: this daemon's lease, the fleet as of its last renewal, and the connections. */
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { Store } from '../store/store.ts'
+import type { Coordination } from '../store/sharing.ts'
 
 export function storeMetrics(
-  { lease, connections }: Pick<Store, 'lease' | 'connections'>,
+  { lease, connections }: Pick<Coordination, 'lease' | 'connections'>,
   registers: Registry[],
 ): void {
   const changes = new Counter({

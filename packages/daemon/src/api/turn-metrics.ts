@@ -3,7 +3,7 @@ import { LIMITS, type Policy } from '@breakfall/faults'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { within } from '@breakfall/faults/internal'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { Store } from '../store/store.ts'
+import type { Journal } from '../store/store.ts'
 import type { TurnFold } from '../turn/state.ts'
 
 /** A turn that this daemon works on, and the policy that limits it. */
@@ -60,7 +60,7 @@ export function budgetsLeft({ turn, policy }: DrivenTurn): Readonly<Record<Budge
 }
 
 /** For `/metrics`, which answers even while the store is unreachable. */
-export async function parkedCategories(store: Pick<Store, 'listSessions'>): Promise<readonly string[] | undefined> {
+export async function parkedCategories(store: Pick<Journal, 'listSessions'>): Promise<readonly string[] | undefined> {
   try {
     const page = await within(store.listSessions({ states: ['parked', 'needs'], limit: PARKED_MAX }), PARKED_MS)
     return page?.rows.flatMap(({ turn }) => (turn?.parked == null ? [] : [turn.parked.category]))

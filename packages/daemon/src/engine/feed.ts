@@ -9,7 +9,7 @@
  *     share one copy.
  */
 import { encodeSse, formatCursor } from '@breakfall/wire'
-import type { Store, StoredEvent } from '../store/store.ts'
+import type { Journal, StoredEvent } from '../store/store.ts'
 
 const RECENT_EVENTS_MAX = 512
 const RECENT_CHARS_MAX = 1024 * 1024
@@ -47,7 +47,7 @@ export class FedEvent {
 type ReaderChanges = { readonly onFirstReader?: () => void; readonly onLastReader?: () => void }
 
 export class Feed {
-  readonly #store: Pick<Store, 'read'>
+  readonly #store: Pick<Journal, 'read'>
   readonly #sessionId: string
   readonly journal: string
   readonly #on: ReaderChanges
@@ -65,7 +65,7 @@ export class Feed {
   #ended: string | undefined
 
   constructor(
-    store: Pick<Store, 'read'>,
+    store: Pick<Journal, 'read'>,
     session: { id: string; journal: string; lastSeq: number },
     on: ReaderChanges = {},
   ) {

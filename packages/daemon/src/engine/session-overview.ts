@@ -1,6 +1,6 @@
 /** Many sessions at a glance, for those who watch them: each list and its counts come from one read of the store. */
 import type { Session, SessionFilter, WatchSnapshot } from '@breakfall/wire'
-import type { SessionRow, Store } from '../store/store.ts'
+import type { Journal, SessionRow } from '../store/store.ts'
 
 const WORKING_MAX = 1_000
 const ENDED_MAX = 50
@@ -11,7 +11,7 @@ const ENDED: readonly SessionFilter[] = ['finished', 'failed', 'cancelled', 'idl
 
 export type Overview = Pick<WatchSnapshot, 'counts' | 'sessions' | 'more'>
 
-export async function overviewOf(store: Store, viewOf: (row: SessionRow) => Session): Promise<Overview> {
+export async function overviewOf(store: Journal, viewOf: (row: SessionRow) => Session): Promise<Overview> {
   const [open, ended] = await Promise.all([
     store.listSessions({ states: OPEN, limit: WORKING_MAX + 1, withCounts: true }),
     store.listSessions({ states: ENDED, limit: ENDED_MAX, newestBy: 'updatedAt' }),
@@ -24,12 +24,12 @@ export async function overviewOf(store: Store, viewOf: (row: SessionRow) => Sess
   }
 }
 
-export async function countsOf(store: Store): Promise<Overview['counts']> {
+export async function countsOf(store: Journal): Promise<Overview['counts']> {
   return (await store.listSessions({ limit: 0, withCounts: true })).counts ?? {}
 }
 
 /** Sessions that changed at or after that time, by whichever daemon. */
-export async function changedSince(store: Store, since: string): Promise<readonly string[]> {
+export async function changedSince(store: Journal, since: string): Promise<readonly string[]> {
   const { rows } = await store.listSessions({ updatedSince: since, limit: WORKING_MAX, newestBy: 'updatedAt' })
   return rows.map(({ id }) => id)
 }

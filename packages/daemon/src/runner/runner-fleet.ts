@@ -3,8 +3,7 @@ import { type FleetKey, readFleetKey } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
 import type { DaemonOptions } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
-import type { RunnerRegistry } from '../store/sharing.ts'
-import type { Store } from '../store/store.ts'
+import type { Coordination, RunnerRegistry } from '../store/sharing.ts'
 import { JoinedRunners } from './joined-runners.ts'
 import { Registration } from './registration.ts'
 
@@ -17,13 +16,13 @@ type Joined = {
 export type RunnerFleet = Joined & { readonly registration: Registration }
 
 type FleetParts = {
-  readonly store: Store
+  readonly store: Coordination
   readonly dice: () => number
   readonly secrets: Secrets
 }
 
 type RegisteringParts = {
-  readonly store: Store
+  readonly store: Coordination
   readonly log: Logger
   readonly sweep: (runnerId: string) => Promise<boolean>
   /** Sessions may be due. */

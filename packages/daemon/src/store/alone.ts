@@ -1,27 +1,9 @@
 /** What a store answers that no other daemon shares: its lease never ends, no hints or commands arrive, and no runner registers. */
 import { newId } from '@breakfall/wire/node'
 import { Fault } from '@breakfall/faults'
-import type { Hints, Lease } from './sharing.ts'
-import type { Store } from './store.ts'
+import type { Coordination, Hints, Lease } from './sharing.ts'
 
-export type Alone = Pick<
-  Store,
-  | 'isShared'
-  | 'connections'
-  | 'lease'
-  | 'hints'
-  | 'runners'
-  | 'now'
-  | 'submit'
-  | 'withdraw'
-  | 'getCommand'
-  | 'openCommands'
-  | 'heldSessions'
-  | 'daemons'
-  | 'drainDaemon'
->
-
-export const alone = (): Alone => ({
+export const alone = (): Coordination => ({
   isShared: false,
   connections: () => ({ size: 0, free: 0, waiting: 0 }),
   lease: endlessLease(newId()),

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { redact } from '@breakfall/faults'
 import type { DaemonOptions } from '../options.ts'
 import { openSqliteStore } from './sqlite-store.ts'
+import type { Coordination } from './sharing.ts'
 import type { Store } from './store.ts'
 
 type SharedStoreView = { readonly store: string; readonly bootId: string; readonly name: string }
@@ -18,12 +19,15 @@ export async function openStore(
 }
 
 /** The shared store, without its password, and who this daemon is in it. */
-export function sharedStore({ store }: DaemonOptions, { lease: { bootId, name } }: Store): SharedStoreView | undefined {
+export function sharedStore(
+  { store }: DaemonOptions,
+  { lease: { bootId, name } }: Coordination,
+): SharedStoreView | undefined {
   return store === undefined ? undefined : { store: redact(store.url), bootId, name }
 }
 
 /** Who answers, in a header: a name may have characters that no header can. */
-export const shownName = ({ isShared, lease }: Store): string =>
+export const shownName = ({ isShared, lease }: Coordination): string =>
   encodeURI(isShared ? lease.name : hostname()).replaceAll('%20', ' ')
 
 export const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>

@@ -6,6 +6,31 @@
  * I2  A hint may be lost, come twice or come late. A daemon that waits for a hint also polls.
  */
 
+export type Coordination = {
+  /** Whether other daemons may own sessions. If not, nothing else here ever has anything to say: see `alone.ts`. */
+  readonly isShared: boolean
+  /** Connections to the database, and requests that wait for one. All zero for a file. */
+  connections(): { readonly size: number; readonly free: number; readonly waiting: number }
+  readonly lease: Lease
+  readonly hints: Hints
+  /** Undefined: the daemon has one runner, by its configuration. */
+  readonly runners: RunnerRegistry | undefined
+  /** The time, in milliseconds, as all daemons agree on it. */
+  now(): number
+  /** Asks the owner of a session for something, durably. A session without an owner is due then. A `delete` hides the session at once. */
+  submit(command: NewCommand): Promise<CommandRow>
+  /** Takes a command back. True: it was not, and will not be, carried out. */
+  withdraw(commandId: string): Promise<boolean>
+  getCommand(commandId: string): Promise<CommandRow | undefined>
+  /** Of these sessions, or of all sessions that this daemon owns and that have open commands. */
+  openCommands(sessionIds?: readonly string[]): Promise<readonly Inbox[]>
+  /** Sessions that this daemon owns in the store. It may not know of all: the answer to a claim can get lost. */
+  heldSessions(): Promise<readonly string[]>
+  daemons(): Promise<readonly DaemonRow[]>
+  /** Asks a daemon to hand over its sessions. False if there is none. */
+  drainDaemon(bootId: string): Promise<boolean>
+}
+
 /** This daemon's right to work on sessions. It gets a new `bootId` whenever others may have declared it dead. */
 export type Lease = {
   readonly bootId: string

@@ -1,7 +1,7 @@
 /** The messages between the store and the thread that owns its database. */
 import type { MessagePort } from 'node:worker_threads'
 import type { FaultReport } from '@breakfall/faults'
-import type { Alone } from './alone.ts'
+import type { Coordination } from './sharing.ts'
 import type { Store, StoreProblem } from './store.ts'
 
 export type SqliteOptions = {
@@ -23,7 +23,7 @@ export type Opened =
   | { readonly opened: false; readonly fault: FaultReport }
 
 /** What the thread does for the store. */
-export type Operation = Exclude<keyof Store, keyof Alone | 'problems' | 'close'>
+export type Operation = Exclude<keyof Store, keyof Coordination | 'problems' | 'close'>
 export type Arguments = { readonly [Op in Operation]: Parameters<Store[Op]> }
 export type Results = { readonly [Op in Operation]: Awaited<ReturnType<Store[Op]>> }
 

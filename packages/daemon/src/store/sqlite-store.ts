@@ -5,7 +5,8 @@
 import { extname } from 'node:path'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, faultFrom } from '@breakfall/faults'
-import { alone, type Alone } from './alone.ts'
+import { alone } from './alone.ts'
+import type { Coordination } from './sharing.ts'
 import type { Arguments, Opened, Operation, Reply, Results, SqliteOptions, WorkerStart } from './sqlite-protocol.ts'
 import type { Store, StoreProblem } from './store.ts'
 
@@ -32,7 +33,7 @@ type Waiting = { resolve(value: unknown): void; reject(fault: Fault): void }
 /** This many calls are sent without waiting for more: the thread then works on them while the next ones are made. */
 const CALLS_AT_ONCE_MAX = 64
 
-class SqliteStore implements Omit<Store, keyof Alone> {
+class SqliteStore implements Omit<Store, keyof Coordination> {
   readonly problems: readonly StoreProblem[]
   readonly #port: MessageChannel['port1']
   readonly #ended: Promise<unknown>

@@ -24,18 +24,10 @@ import type {
   TurnSummary,
 } from '@breakfall/wire'
 import type { FaultGroup, FaultNotes, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
-import type {
-  CommandOutcome,
-  CommandRow,
-  DaemonRow,
-  Hints,
-  Inbox,
-  Lease,
-  NewCommand,
-  RunnerRegistry,
-} from './sharing.ts'
+import type { CommandOutcome, Coordination } from './sharing.ts'
 
-export type Store = {
+/** Sessions, their events, and who may write them. */
+export type Journal = {
   /** With a key: `idempotency_conflict` if the key is taken, and then there is no new session. */
   createSession(session: NewSession, key?: KeyRow): Promise<SessionRow>
   /** Undefined also while it is being deleted. */
@@ -86,32 +78,10 @@ export type Store = {
   quarantine(sessionId: string, report: FaultReport): Promise<void>
   /** Damage found when the store was opened. */
   readonly problems: readonly StoreProblem[]
-
-  /** Whether other daemons may own sessions. If not, nothing below this line ever has anything to say. */
-  readonly isShared: boolean
-  /** Connections to the database, and requests that wait for one. All zero for a file. */
-  connections(): { readonly size: number; readonly free: number; readonly waiting: number }
-  readonly lease: Lease
-  readonly hints: Hints
-  /** Undefined: the daemon has one runner, by its configuration. */
-  readonly runners: RunnerRegistry | undefined
-  /** The time, in milliseconds, as all daemons agree on it. */
-  now(): number
-  /** Asks the owner of a session for something, durably. A session without an owner is due then. A `delete` hides the session at once. */
-  submit(command: NewCommand): Promise<CommandRow>
-  /** Takes a command back. True: it was not, and will not be, carried out. */
-  withdraw(commandId: string): Promise<boolean>
-  getCommand(commandId: string): Promise<CommandRow | undefined>
-  /** Of these sessions, or of all sessions that this daemon owns and that have open commands. */
-  openCommands(sessionIds?: readonly string[]): Promise<readonly Inbox[]>
-  /** Sessions that this daemon owns in the store. It may not know of all: the answer to a claim can get lost. */
-  heldSessions(): Promise<readonly string[]>
-  daemons(): Promise<readonly DaemonRow[]>
-  /** Asks a daemon to hand over its sessions. False if there is none. */
-  drainDaemon(bootId: string): Promise<boolean>
-
-  close(): Promise<void>
 }
+
+/** Journals, and what daemons that share them need besides. */
+export type Store = Journal & Coordination & { close(): Promise<void> }
 
 export type WorkQuery = {
   readonly limit: number
