@@ -20,10 +20,10 @@ type BoxParts = {
 }
 
 /** The git that the sandbox of checkpoints can see; null if there is none. */
-export function gitForCheckpoints({ git, layout }: Pick<RunnerHost, 'git' | 'layout'>): string | null {
+export function gitForCheckpoints({ programs, layout }: Pick<RunnerHost, 'programs' | 'layout'>): string | null {
   const isVisible = (path: string): boolean =>
     layout.folders.some((folder) => isInside(path, folder)) && existsSync(path)
-  return [git, '/usr/bin/git'].find((path) => path !== null && isVisible(path)) ?? null
+  return [programs.git, '/usr/bin/git'].find((path) => path !== null && isVisible(path)) ?? null
 }
 
 /** Undefined if the box has none. */

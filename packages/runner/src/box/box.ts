@@ -17,14 +17,15 @@ import { type ExecReservation, readReservation } from '../exec/folder.ts'
 import { Reservations } from '../exec/reservations.ts'
 import { Uploads } from '../files/uploads.ts'
 import type { RunnerHost } from '../host/host.ts'
-import { keepBurned } from './tombstones.ts'
+import { keepBurned } from './burned-execs.ts'
 import { keepLost } from './repair.ts'
 import { isNetworkLine, networkLine } from './about.ts'
-import { ExecStarter } from './exec-starter.ts'
+import { type ExecFollower, ExecStarter } from './exec-starter.ts'
 import { BoxExecs, type ExecView } from './execs.ts'
 import { replaced } from '../host/fences.ts'
 import { networkLost } from '../exec/diagnostics.ts'
 import { BoxNames } from '../network/box-names.ts'
+import { networkDenied } from '../network/denials.ts'
 import { BoxNetwork } from './box-network.ts'
 import { BoxPorts } from './box-ports.ts'
 import { GuardWatch } from './guard-watch.ts'
@@ -105,6 +106,47 @@ export class Box {
         cause,
         boxId: this.id,
       })
+    }
+  }
+
+  /** A background process is useful only if other commands can reach it; a list of names always needs the box's own network. */
+  async shareNetwork(isBackground: boolean): Promise<void> {
+    const { isolation, network } = this.stored.record
+    if (!isBackground && this.names === undefined) return
+    if (this.network !== undefined) await this.openNetwork()
+    else if (isolation.level === 'bwrap' && network !== 'host')
+      throw new Fault('isolation_unavailable', {
+        facts: { detail: 'background processes need a network that the commands of a box share' },
+        errorRaw: 'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
+        boxId: this.id,
+      })
+  }
+
+  async admitted(): Promise<void> {
+    await this.checkpoints?.admitted()
+  }
+
+  follow(reservation: ExecReservation): ExecFollower {
+    const { execId, hash } = reservation
+    const before = this.names?.denials.snapshot() ?? new Map<string, number>()
+    return {
+      starts: (exec) => {
+        this.checkpoints?.execStarts(execId)
+        this.execs.addLive(exec)
+        this.guardWatch?.add(exec)
+      },
+      isQuiet: () => {
+        this.guardWatch?.ended(execId)
+        const denied = this.names?.denials.since(before) ?? []
+        const { network } = this.stored.record
+        return denied.length === 0 || typeof network !== 'object' ? [] : [networkDenied(network.allow, denied)]
+      },
+      ends: (end) => {
+        this.guardWatch?.remove(execId)
+        this.checkpoints?.execEnds(execId)
+        this.execs.addFinished(execId, end, hash, false)
+        this.restarts.ended(reservation, end)
+      },
     }
   }
 
@@ -279,9 +321,9 @@ export class Box {
     return this.#stopping
   }
 
-  #networkFor({ isolation, tools, sharedNetwork, clock }: RunnerHost): BoxNetwork | undefined {
+  #networkFor({ isolation, programs, sharedNetwork, clock }: RunnerHost): BoxNetwork | undefined {
     const { bwrap } = isolation
-    const { nsenter } = tools
+    const { nsenter } = programs
     if (!sharedNetwork || bwrap === null || nsenter === null) return undefined
     const { level } = this.stored.record.isolation
     if (level !== 'bwrap' || this.stored.record.network === 'host') return undefined
@@ -343,9 +385,9 @@ export class Box {
 
 function namesFor(host: RunnerHost, { record, allowed }: StoredBox, paths: BoxPaths): BoxNames | undefined {
   if (typeof record.network !== 'object') return undefined
-  const { tools, internet, clock } = host
+  const { programs, internet, clock } = host
   const files = { file: paths.names, deniedFile: paths.denied }
-  return new BoxNames({ ...files, ip: tools.ip, internet, now: () => clock.now() }, allowed ?? [])
+  return new BoxNames({ ...files, ip: programs.ip, internet, now: () => clock.now() }, allowed ?? [])
 }
 
 function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
@@ -354,7 +396,7 @@ function watchFor(host: RunnerHost, stored: StoredBox): GuardWatch | undefined {
   const owner = process.getuid?.() === 0 ? { uid, gid } : undefined
   return new GuardWatch({
     workspace: hostWorkspace,
-    tools: host.tools,
+    tools: host.programs,
     open: () => openSame(hostWorkspace, hostIdentity, host.clock.machineBootId),
     owner,
     nested: (name, git) => stored.nested?.(name, git),

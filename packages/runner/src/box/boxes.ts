@@ -71,10 +71,10 @@ export class Boxes {
     const id = create.id ?? newId()
     const existing = this.#boxes.get(`${prefix}/${id}`)
     if (existing !== undefined) {
-      if (existing.state === 'stopped') requireRoomToRun(this.#host, this.counts(prefix))
+      if (existing.state === 'stopped') requireRoomToRun(this.#host.limits, this.counts(prefix))
       return existing.record
     }
-    requireRoomToMake(this.#host, this.counts(prefix))
+    requireRoomToMake(this.#host.limits, this.counts(prefix))
     return designBox(this.#host, id, create, boxPaths(join(this.#root, prefix, id)), 0, allowed).record
   }
 
@@ -91,7 +91,7 @@ export class Boxes {
     existing?.admit(epoch, false)
     fences.check(`${prefix}/${id}`, epoch)
     if (existing !== undefined) throw new Fault('box_already_exists', { facts: { name: id }, boxId: id })
-    requireRoomToMake(this.#host, this.counts(prefix))
+    requireRoomToMake(this.#host.limits, this.counts(prefix))
     const paths = boxPaths(join(this.#root, prefix, id))
     const stored = designBox(this.#host, id, create, paths, epoch ?? fences.epochOf(`${prefix}/${id}`), allowed)
     makeFolder(join(this.#root, prefix))
@@ -113,7 +113,7 @@ export class Boxes {
   }
 
   #box(prefix: string, paths: BoxPaths, stored: StoredBox): Box {
-    return new Box(this.#host, prefix, paths, stored, () => requireRoomToRun(this.#host, this.counts(prefix)))
+    return new Box(this.#host, prefix, paths, stored, () => requireRoomToRun(this.#host.limits, this.counts(prefix)))
   }
 
   /** Stops the box first. A second caller waits for the same removal. */

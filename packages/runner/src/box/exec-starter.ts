@@ -9,48 +9,47 @@
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault, isFault } from '@breakfall/faults'
-import type { BoxState, ExecRequest } from '@breakfall/wire'
+import { type Diagnostic, Fault, isFault } from '@breakfall/faults'
+import type { ExecRequest } from '@breakfall/wire'
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
-import type { Checkpoints } from '../checkpoint/checkpoints.ts'
 import { Exec } from '../exec/exec.ts'
-import { EXEC_FILES, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
+import { EXEC_FILES, type ExecEnd, type ExecReservation, makeExecFolder } from '../exec/folder.ts'
 import { commandOfRequest, type FilledRequest, fillRequest, requestHash } from '../exec/request.ts'
 import type { Reservations } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host/host.ts'
 import { checkRunnable, whyNotRunnable } from '../isolation/command-lookup.ts'
 import type { BoxExecs, ExecView } from './execs.ts'
-import type { BoxNames } from '../network/box-names.ts'
-import { networkDenied } from '../network/denials.ts'
-import type { BoxNetwork } from './box-network.ts'
-import type { GuardWatch } from './guard-watch.ts'
 import type { Keepers } from './keepers.ts'
 import { type LaunchPlan, planLaunch, prepareJob } from './launch.ts'
-import type { Origin, Restarts } from './restarts.ts'
+import type { Origin } from './restarts.ts'
 import { requireRunning } from './states.ts'
 import type { BoxPaths, StoredBox } from './stored-box.ts'
 import { newId } from '@breakfall/wire/node'
 
 /** What starting an exec needs of its box. */
 export type StartingBox = {
-  readonly id: string
+  /** Unique at this runner. */
   readonly key: string
-  readonly prefix: string
-  readonly groupName: string
-  readonly state: BoxState
   readonly paths: BoxPaths
   readonly stored: StoredBox
   readonly execs: BoxExecs
   readonly keepers: Keepers
-  readonly restarts: Restarts
   readonly reservations: Reservations
-  readonly guardWatch: GuardWatch | undefined
-  readonly network: BoxNetwork | undefined
-  readonly names: BoxNames | undefined
-  openNetwork(): Promise<void>
-  readonly checkpoints: Checkpoints | undefined
   start(): void
   usedExec(execId: string): ExecView | undefined
+  /** Resolves when an exec may start: a checkpoint may have to be taken first. */
+  admitted(): Promise<void>
+  /** Makes the network that an exec needs. */
+  shareNetwork(isBackground: boolean): Promise<void>
+  follow(reservation: ExecReservation): ExecFollower
+}
+
+/** Tells what belongs to a box about the life of one exec. */
+export type ExecFollower = {
+  readonly starts: (exec: Exec) => void
+  /** Nothing of it runs any more. Returns what the box was refused meanwhile. */
+  readonly isQuiet: () => readonly Diagnostic[]
+  readonly ends: (end: ExecEnd) => void
 }
 
 export class ExecStarter {
@@ -83,7 +82,7 @@ export class ExecStarter {
     admit: () => void = () => undefined,
     origin?: Origin,
   ): Promise<{ readonly exec: ExecView; readonly isNew: boolean }> {
-    const { execs, id: boxId } = this.#box
+    const { execs, stored } = this.#box
     const execId = input.execId ?? newId()
     const request = fillRequest(input)
     const hash = requestHash(request)
@@ -93,7 +92,7 @@ export class ExecStarter {
     if (known !== undefined) {
       const isBurned = this.#host.fences.isBurned(this.#box.key, execId)
       if (!isBurned && execs.hashOf(execId) !== hash)
-        throw new Fault('exec_conflict', { facts: { name: execId }, boxId, execId })
+        throw new Fault('exec_conflict', { facts: { name: execId }, boxId: stored.record.id, execId })
       return { exec: known, isNew: false }
     }
     const reserving = this.#reserve(execId, request, { hash, admit, origin }) // I1
@@ -107,48 +106,33 @@ export class ExecStarter {
 
   /** Registers an exec. Without a plan it is one of an earlier runner, and can never be spawned again. */
   open(reservation: ExecReservation, plan?: LaunchPlan): Exec {
-    const { id: boxId, prefix, groupName, execs, keepers, stored } = this.#box
+    const { key, execs, keepers, stored } = this.#box
     const folder = execs.folderOf(reservation.execId)
-    const { cgroups, clock, queue, pump, runnerId, retention } = this.#host
-    const mark = `${runnerId}/${prefix}/${boxId}/${reservation.execId}`
-    const { names } = this.#box
-    const deniedBefore = names?.denials.snapshot() ?? new Map<string, number>()
+    const { clock, queue, pump, runnerId, limits } = this.#host
+    const mark = `${runnerId}/${key}/${reservation.execId}`
+    const follower = this.#box.follow(reservation)
     const exec = new Exec({
-      boxId,
+      boxId: stored.record.id,
       folder,
       reservation,
-      isNew: plan !== undefined,
+      launch: plan && {
+        prepare: () => prepareJob(this.#host, plan, { folder, request: reservation.request, mark }),
+        whyNotRunnable: () => whyNotRunnable(plan.view, plan),
+      },
       level: stored.record.isolation.level,
-      holdsTree: cgroups.holdsTrees,
       mark,
       clock,
       queue,
       pump,
       keepers,
-      prepare: () => {
-        if (plan === undefined) throw new Error('an exec of an earlier runner is never spawned again')
-        return prepareJob(this.#host, plan, { folder, request: reservation.request, mark })
-      },
-      whyNotRunnable: () => (plan === undefined ? undefined : whyNotRunnable(plan.view, plan)),
-      groupOf: (keeper) => cgroups.execGroup(groupName, keeper),
-      denied: () => {
-        const denied = names?.denials.since(deniedBefore) ?? []
-        const { network } = stored.record
-        return denied.length === 0 || typeof network !== 'object' ? [] : [networkDenied(network.allow, denied)]
-      },
-      onQuiet: () => this.#box.guardWatch?.ended(reservation.execId),
+      onQuiet: follower.isQuiet,
       onEnd: (end) => {
-        this.#box.guardWatch?.remove(reservation.execId)
-        this.#box.checkpoints?.execEnds(reservation.execId)
-        execs.addFinished(reservation.execId, end, reservation.hash, false)
-        this.#box.restarts.ended(reservation, end)
+        follower.ends(end)
         this.#host.onExecEnd(end.exit.cause, end.exit.durationMs, end.exit.stdoutBytes + end.exit.stderrBytes)
-        if (execs.keptBytes > retention.bytesPerBox) execs.sweep(clock.now(), retention)
+        if (execs.keptBytes > limits.retention.bytesPerBox) execs.sweep(clock.now(), limits.retention)
       },
     })
-    this.#box.checkpoints?.execStarts(reservation.execId)
-    execs.addLive(exec)
-    this.#box.guardWatch?.add(exec)
+    follower.starts(exec)
     return exec
   }
 
@@ -159,7 +143,7 @@ export class ExecStarter {
     request: FilledRequest,
     about: { hash: string; admit: () => void; origin: Origin | undefined },
   ): Promise<ExecView> {
-    if (this.#box.checkpoints !== undefined) await this.#box.checkpoints.admitted()
+    await this.#box.admitted()
     this.#admitted += 1
     try {
       return await this.#reserveAdmitted(execId, request, about)
@@ -174,11 +158,11 @@ export class ExecStarter {
     { hash, admit, origin }: { hash: string; admit: () => void; origin: Origin | undefined },
   ): Promise<ExecView> {
     const { clock, fifos, queue } = this.#host
-    const { execs, reservations } = this.#box
+    const { execs, reservations, stored } = this.#box
     await queue.turnstile.pass() // five hundred at once must not block the event loop
-    if (this.#box.state === 'stopped' && this.#box.stored.record.autoStart) this.#box.start()
+    if (stored.record.state === 'stopped' && stored.record.autoStart) this.#box.start()
     this.#checkRoom(request)
-    await this.#shareNetwork(request)
+    await this.#box.shareNetwork(request.background !== undefined)
     const command = commandOfRequest(request)
     const plan = this.#plan(command, request)
     const pipes = await fifos.hold(pipesOf(request).length)
@@ -217,9 +201,10 @@ export class ExecStarter {
   }
 
   #checkRoom({ background }: FilledRequest): void {
-    const { id: boxId, state, stored, execs } = this.#box
+    const { stored, execs } = this.#box
+    const { id: boxId, state, limits } = stored.record
     requireRunning(boxId, state)
-    const { execsMax, processesMax } = stored.record.limits
+    const { execsMax, processesMax } = limits
     const [max, name, setting] =
       background === undefined
         ? [execsMax, 'execs', 'limits.execsMax']
@@ -230,27 +215,14 @@ export class ExecStarter {
       throw new Fault('quota_exceeded', { facts: { limit: `${max} ${name} at once in a box`, setting }, boxId })
   }
 
-  /** A background process is useful only if other commands can reach it; a list of names always needs the box's own network. */
-  async #shareNetwork({ background }: FilledRequest): Promise<void> {
-    const { network, names, stored } = this.#box
-    if (background === undefined && names === undefined) return
-    if (network !== undefined) await this.#box.openNetwork()
-    else if (stored.record.isolation.level === 'bwrap' && stored.record.network !== 'host')
-      throw new Fault('isolation_unavailable', {
-        facts: { detail: 'background processes need a network that the commands of a box share' },
-        errorRaw: 'sharedNetwork is false: nsenter is not on the PATH, or this machine restricts user namespaces',
-        boxId: this.#box.id,
-      })
-  }
-
   #plan(command: readonly string[], request: FilledRequest): LaunchPlan {
-    const { id: boxId, stored, paths } = this.#box
+    const { stored, paths } = this.#box
     try {
       const plan = planLaunch(this.#host, stored, paths, command, request)
       checkRunnable(plan.view, plan)
       return plan
     } catch (error) {
-      throw isFault(error) ? error.with({ boxId }) : error
+      throw isFault(error) ? error.with({ boxId: stored.record.id }) : error
     }
   }
 

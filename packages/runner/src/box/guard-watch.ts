@@ -23,7 +23,7 @@ import { changedSince, stampsOf, type ToolStamps } from './tool-files.ts'
 export type GuardedExec = {
   readonly id: string
   readonly folder: string
-  readonly setup: { readonly isNew: boolean }
+  readonly setup: { readonly launch: object | undefined }
   /** Init of its sandbox, once there is one. */
   readonly sandboxPid: number | undefined
   note(diagnostic: Diagnostic): void
@@ -63,7 +63,7 @@ export class GuardWatch {
       this.#tools = this.#toolFiles() ?? new Map<string, string>()
       this.#setAside = []
     }
-    if (!exec.setup.isNew) this.#before = this.#guardedSince(exec)
+    if (exec.setup.launch === undefined) this.#before = this.#guardedSince(exec)
     if (this.#poll !== undefined) return
     const { workspace } = this.#plan
     const elsewhere = this.#elsewhereNames()

@@ -10,15 +10,15 @@ import { within } from '@breakfall/faults/internal'
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import { type Job, Keeper, type OnGone } from '../exec/keeper.ts'
 import { readUncollected } from '../exec/process-table.ts'
-import type { RunnerHost } from '../host/host.ts'
+import type { Programs, RunnerHost } from '../host/host.ts'
+import type { ExecGroup } from '../isolation/cgroup.ts'
 import { pollUntil } from '../lib/poll-until.ts'
 import { EndedProcesses } from './ended-pids.ts'
 
 /** What keepers need of the host. */
-export type KeeperHost = Pick<
-  RunnerHost,
-  'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'sleep' | 'inherited' | 'keyring'
->
+export type KeeperHost = Pick<RunnerHost, 'cgroups' | 'runnerId' | 'bootId' | 'keepers' | 'inherited' | 'keyring'> & {
+  readonly programs: Pick<Programs, 'sleep'>
+}
 
 export type KeepersBox = {
   readonly groupName: string
@@ -70,6 +70,15 @@ export class Keepers {
     this.#host.keepers.idle += 1
   }
 
+  /** The control group of an earlier runner's keeper. */
+  groupOf(keeperName: string): ExecGroup | undefined {
+    return this.#host.cgroups.execGroup(this.#box.groupName, keeperName)
+  }
+
+  get holdsTrees(): boolean {
+    return this.#host.cgroups.holdsTrees
+  }
+
   /** These have ended, or were killed, and may not be collected yet. */
   ended(pids: Iterable<number>): void {
     if (this.#box.pids() === null) return
@@ -96,13 +105,13 @@ export class Keepers {
   }
 
   #make(): Keeper {
-    const { cgroups, runnerId, bootId, sleep, inherited, keyring } = this.#host
+    const { cgroups, runnerId, bootId, programs, inherited, keyring } = this.#host
     const name = `${bootId.slice(-12)}-${(this.#host.keepers.made += 1)}`
     const keeper = new Keeper({
       execs: this.#box.execs,
       name,
       mark: keeperMark(runnerId, this.#box.groupName, name),
-      sleep,
+      sleep: programs.sleep,
       group: cgroups.execGroup(this.#box.groupName, name),
       keyring,
       inherited,

@@ -203,5 +203,5 @@ function sandboxCommand(
 function plainCommand(host: RunnerHost, plan: LaunchPlan, mark: string): readonly string[] {
   const environment = { ...plan.environment, [KEEPER_MARK]: mark }
   const user = plan.user?.kind === 'setpriv' ? setprivArgs(plan.user) : []
-  return [host.setsid, ...user, ...withEnvironment(environment, plan.command)]
+  return [host.programs.setsid, ...user, ...withEnvironment(environment, plan.command)]
 }

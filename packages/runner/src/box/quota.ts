@@ -1,7 +1,7 @@
 /** How many boxes a prefix may have. Running boxes are few, because they use processes and memory; stopped ones only use disk. */
 import { Fault } from '@breakfall/faults'
 import type { BoxState } from '@breakfall/wire'
-import type { RunnerHost } from '../host/host.ts'
+import type { RunnerLimits } from '../host/host.ts'
 
 export type BoxCounts = { readonly running: number; readonly kept: number }
 
@@ -17,7 +17,7 @@ export function countBoxes(boxes: Iterable<{ readonly state: BoxState }>): BoxCo
 }
 
 /** Throws if one more box cannot run. */
-export function requireRoomToRun({ boxesMax }: Pick<RunnerHost, 'boxesMax'>, { running }: BoxCounts): void {
+export function requireRoomToRun({ boxesMax }: Pick<RunnerLimits, 'boxesMax'>, { running }: BoxCounts): void {
   if (running < boxesMax) return
   throw new Fault('quota_exceeded', {
     facts: {
@@ -28,11 +28,11 @@ export function requireRoomToRun({ boxesMax }: Pick<RunnerHost, 'boxesMax'>, { r
 }
 
 /** Throws if one more box cannot be made. */
-export function requireRoomToMake(host: Pick<RunnerHost, 'boxesMax' | 'boxesKeptMax'>, counts: BoxCounts): void {
-  requireRoomToRun(host, counts)
-  if (counts.kept < host.boxesKeptMax) return
+export function requireRoomToMake(limits: Pick<RunnerLimits, 'boxesMax' | 'boxesKeptMax'>, counts: BoxCounts): void {
+  requireRoomToRun(limits, counts)
+  if (counts.kept < limits.boxesKeptMax) return
   throw new Fault('quota_exceeded', {
-    facts: { limit: `${host.boxesKeptMax} stopped boxes per prefix`, setting: 'boxesKeptMax (--boxes-kept-max)' },
+    facts: { limit: `${limits.boxesKeptMax} stopped boxes per prefix`, setting: 'boxesKeptMax (--boxes-kept-max)' },
     message: { advice: 'Delete sessions that you do not need (breakfall prune), or raise --boxes-kept-max.' },
   })
 }

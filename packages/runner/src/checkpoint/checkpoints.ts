@@ -136,7 +136,7 @@ export class Checkpoints {
     try {
       return await this.#exclusive(limitMs, async (store, signal) => {
         const began = this.#begin()
-        const captured = await capture(store, this.#host.checkpoints, signal)
+        const captured = await capture(store, this.#host.limits.checkpoints, signal)
         const checkpoint = await this.#keep(store, captured, { ...began, label, kind: 'taken' }, signal)
         if (!(await this.#makeRoom(store, [checkpoint.id], signal))) await this.#refuse(store, checkpoint.id, signal)
         this.#settleSoon(store)
@@ -235,7 +235,7 @@ export class Checkpoints {
 
   /** Removes the oldest, except `kept`, until the store fits its budget. False if it cannot. I3 */
   async #makeRoom(store: ShadowStore, kept: readonly string[], signal: AbortSignal): Promise<boolean> {
-    const { bytesMax } = this.#host.checkpoints
+    const { bytesMax } = this.#host.limits.checkpoints
     for (;;) {
       const { loose, bytes } = await store.size(signal)
       this.#records.setBytes(bytes)
@@ -259,7 +259,7 @@ export class Checkpoints {
     await store.drop([id], signal)
     store.forgetIndex() // it names the objects
     await this.#prune(store, signal)
-    const { bytesMax } = this.#host.checkpoints
+    const { bytesMax } = this.#host.limits.checkpoints
     throw new Fault('quota_exceeded', { facts: { limit: `at most ${bytesMax} bytes of checkpoints in a box` } })
   }
 
@@ -285,14 +285,15 @@ export class Checkpoints {
     this.#records.get(this.#box.id, id)
     if (to !== 'now') this.#records.get(this.#box.id, to)
     return this.#asked(async (store, signal) => {
-      const until = to === 'now' ? await capture(store, this.#host.checkpoints, signal) : await store.load(to, signal)
+      const until =
+        to === 'now' ? await capture(store, this.#host.limits.checkpoints, signal) : await store.load(to, signal)
       return work(store, await store.load(id, signal), until, signal)
     })
   }
 
   #context(store: ShadowStore, signal: AbortSignal, isRedo: boolean): RestoreContext {
     const { id: boxId, workspace, exclusive } = this.#box
-    const { checkpoints: limits } = this.#host
+    const { checkpoints: limits } = this.#host.limits
     const began = this.#begin()
     const [activity, records] = [this.#activity, this.#records]
     const keepSafety = (captured: Captured): Promise<Checkpoint> =>

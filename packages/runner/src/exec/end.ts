@@ -16,12 +16,14 @@ export type EndFacts = {
   readonly status: KeeperStatus
   readonly diagnostics: readonly Diagnostic[]
   readonly survivors: readonly number[]
+  /** What its box was refused while it ran. */
+  readonly denied: readonly Diagnostic[]
 }
 
 /** `isClean`: the keeper ran the command to its end and holds nothing for it, so it may run the next one. */
 export function endOf(
   ending: Ending<Run>,
-  { setup, output, status, diagnostics, survivors }: EndFacts,
+  { setup, output, status, diagnostics, survivors, denied }: EndFacts,
 ): { readonly end: ExecEnd; readonly isClean: boolean } {
   const { claimed, run, stop } = ending
   const refusal = claimed ? null : ending.refusal
@@ -48,12 +50,12 @@ export function endOf(
       diagnostics: [
         ...diagnostics,
         ...(isLeft ? [backgroundEnded] : []),
-        ...setup.denied(),
+        ...denied,
         ...(refusal === null ? [] : [refusal.diagnostic]),
         ...losses,
       ],
     },
-    setup.whyNotRunnable,
+    () => setup.launch?.whyNotRunnable(),
   )
   return {
     end: { exit, startedAtMs: startedAtMsOf(ending), endedAtMs: setup.clock.now(), lastSeq: output.count + 1 },

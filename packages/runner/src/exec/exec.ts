@@ -70,7 +70,7 @@ export class Exec {
         void this.stop('output_limit')
       },
     })
-    if (!setup.isNew) this.#diagnostics.push(...readNotes(setup.folder))
+    if (setup.launch === undefined) this.#diagnostics.push(...readNotes(setup.folder))
     this.#status = new StatusFile(join(setup.folder, EXEC_FILES.status))
     this.background = setup.reservation.request.background && new Background(this)
     this.stdin = new StdinPipe(join(setup.folder, EXEC_FILES.stdin), setup.reservation.request.stdin === 'pipe')
@@ -248,11 +248,12 @@ export class Exec {
 
   #giveToKeeper(newKeeper: boolean): void {
     if (this.#state.phase !== 'spawning') return // it was stopped, or its output cannot be kept
-    const { clock, keepers, prepare } = this.setup
+    const { clock, keepers, launch } = this.setup
     const spawnedAtMs = clock.monotonicMs()
     let keeper: Keeper
     try {
-      const job = prepare()
+      if (launch === undefined) throw new Error('an exec of an earlier runner is never spawned again')
+      const job = launch.prepare()
       this.stdin.prepare()
       keeper = keepers.run({ execId: this.id, atMs: spawnedAtMs, ...job }, (why) => this.#keeperLost(why), newKeeper)
     } catch (error) {
@@ -265,7 +266,7 @@ export class Exec {
   #inherit(pid: number | undefined): Run {
     this.#status.read()
     const { name, atMs } = this.#status.status
-    const group = name === undefined ? undefined : this.setup.groupOf(name)
+    const group = name === undefined ? undefined : this.setup.keepers.groupOf(name)
     const run = this.#run(inheritedKeeper(pid, group), atMs)
     run.readStatus()
     return run
@@ -365,13 +366,14 @@ export class Exec {
   #finish(survivors: readonly number[]): void {
     const ending = this.#ending()
     if (ending === undefined) return
-    this.setup.onQuiet()
+    const denied = this.setup.onQuiet()
     const { end, isClean } = endOf(ending, {
       setup: this.setup,
       output: this.#output,
       status: this.#status.status,
       diagnostics: this.#diagnostics,
       survivors,
+      denied,
     })
     const isKept = keepEnd(this.folder, end, () => this.#kept(end)) // I1
     this.#take({ type: 'settled', end })

@@ -49,9 +49,9 @@ export class ExecOutput {
     this.#setup = setup
     this.#pump = setup.pump
     this.#listener = listener
-    this.#log = new EventLog(setup.folder, setup.isNew)
+    this.#log = new EventLog(setup.folder, setup.launch !== undefined)
     this.#window = setup.reservation.request.background === undefined ? undefined : new OutputWindow(setup.folder)
-    this.losses = setup.isNew ? [] : notedLosses(setup.folder).map(outputLost)
+    this.losses = setup.launch !== undefined ? [] : notedLosses(setup.folder).map(outputLost)
   }
 
   /** Events in the log. */
@@ -70,9 +70,9 @@ export class ExecOutput {
   /** Starts reading. Idempotent. */
   open(): void {
     if (this.#pumpId !== undefined) return
-    const { folder, isNew, reservation } = this.#setup
+    const { folder, launch, reservation } = this.#setup
     const streams: readonly Stream[] = reservation.request.merge ? ['stdout'] : ['stdout', 'stderr']
-    if (!isNew && this.#pump.isAfterKill) this.#noteLoss()
+    if (launch === undefined && this.#pump.isAfterKill) this.#noteLoss()
     for (const stream of streams) this.#held.push(openFifo(join(folder, EXEC_FILES[stream]))) // I3
     this.#pumpId = this.#pump.open(
       {

@@ -23,9 +23,15 @@ export class Run {
     keeper: KeeperLink,
     spawnedAtMs: number | undefined,
   ) {
-    const { level, holdsTree, mark } = setup
+    const { level, mark, keepers } = setup
     this.keeper = keeper
-    this.tree = new ProcessTree({ level, holdsTree, mark, keeperPid: keeper.pid, group: keeper.group })
+    this.tree = new ProcessTree({
+      level,
+      holdsTree: keepers.holdsTrees,
+      mark,
+      keeperPid: keeper.pid,
+      group: keeper.group,
+    })
     this.#setup = setup
     this.#status = files.status
     this.#stdin = files.stdin

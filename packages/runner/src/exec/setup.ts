@@ -16,32 +16,35 @@ export type ExecKeepers = {
   run(job: Job, onGone: OnGone, newKeeper: boolean): Keeper
   /** Takes it back; a clean one is used again. */
   giveBack(keeper: Keeper, isClean: boolean): void
+  /** The control group of an earlier runner's keeper. */
+  groupOf(keeperName: string): ExecGroup | undefined
+  /** True if control groups find every process of an exec. */
+  readonly holdsTrees: boolean
   /** These processes have ended, and may still count against the limit of the box. */
   ended(pids: Iterable<number>): void
+}
+
+/** How a new exec is started. */
+export type ExecLaunch = {
+  /** Writes the files of its job. Throws if that fails. */
+  readonly prepare: () => PreparedJob
+  /** Why the command cannot be run, if that can be seen now. */
+  readonly whyNotRunnable: () => SpawnFailure | undefined
 }
 
 export type ExecSetup = {
   readonly boxId: string
   readonly folder: string
   readonly reservation: ExecReservation
-  /** False for an exec of an earlier runner. */
-  readonly isNew: boolean
+  /** Undefined for an exec of an earlier runner: it is never spawned again. */
+  readonly launch: ExecLaunch | undefined
   readonly level: IsolationLevel
-  readonly holdsTree: boolean
   readonly mark: string
   readonly clock: Clock
   readonly queue: SpawnQueue
   readonly pump: Pump
   readonly keepers: ExecKeepers
-  /** Writes the files of its job. Throws if that fails, and for an exec of an earlier runner. */
-  readonly prepare: () => PreparedJob
-  /** Why the command cannot be run, if that can be seen now. */
-  readonly whyNotRunnable: () => SpawnFailure | undefined
-  /** The control group of an earlier runner's keeper. */
-  readonly groupOf: (keeper: string) => ExecGroup | undefined
-  /** What its box was refused while it ran. */
-  readonly denied: () => readonly Diagnostic[]
-  /** Nothing of it runs any more, and its end is about to be written: the last moment for a note. */
-  readonly onQuiet: () => void
+  /** Nothing of it runs any more, and its end is about to be written: the last moment for a note. Returns what its box was refused. */
+  readonly onQuiet: () => readonly Diagnostic[]
   readonly onEnd: (end: ExecEnd) => void
 }

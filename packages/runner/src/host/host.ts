@@ -26,9 +26,7 @@ export type RunnerHost = {
   readonly toolchains: ToolchainFinder
   /** What covers credentials in a window. */
   readonly nothing: { readonly file: string; readonly folder: string }
-  readonly git: string | null
-  /** Programs that some machines lack. */
-  readonly tools: { readonly nsenter: string | null; readonly perl: string | null; readonly ip: string | null }
+  readonly programs: Programs
   readonly home: 'real' | 'private'
   /** Callers may open ports of boxes on this machine. */
   readonly allowPorts: boolean
@@ -48,20 +46,32 @@ export type RunnerHost = {
   /** What boxes with a list of names reach. */
   readonly internet: Internet
   readonly presets: Pick<PresetFinder, 'names'>
-  readonly setsid: string
-  readonly sleep: string
   /** Descriptors that children must not inherit. */
   readonly inherited: readonly number[]
-  readonly retention: Retention
-  readonly checkpoints: CheckpointLimits
+  readonly limits: RunnerLimits
   /** Lets a few checkpoints be taken at once. */
   readonly captures: Semaphore
+  readonly machine: { readonly cpus: number; readonly memoryMb: number }
+  readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void
+}
+
+export type RunnerLimits = {
+  readonly retention: Retention
+  readonly checkpoints: CheckpointLimits
   /** Running boxes per prefix. */
   readonly boxesMax: number
   /** Stopped boxes per prefix. */
   readonly boxesKeptMax: number
   /** How long an upload may be silent. */
   readonly bodySilenceMs: number
-  readonly machine: { readonly cpus: number; readonly memoryMb: number }
-  readonly onExecEnd: (cause: string, durationMs: number, bytes: number) => void
+}
+
+/** Paths of programs of this machine; null for one that it lacks. */
+export type Programs = {
+  readonly setsid: string
+  readonly sleep: string
+  readonly git: string | null
+  readonly nsenter: string | null
+  readonly perl: string | null
+  readonly ip: string | null
 }

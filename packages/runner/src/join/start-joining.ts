@@ -30,7 +30,7 @@ export function startJoining(
     facts: async () => ({
       url: await advertisedUrl(advertised, url),
       bootId: identity.bootId,
-      capacity: host.boxesMax,
+      capacity: host.limits.boxesMax,
       boxes: countBoxes(boxes.all()).running,
       labels: [...labels],
       workspaces: host.rules.allowed.map((root) => (sharedWorkspaces.includes(root) ? `shared:${root}` : root)),

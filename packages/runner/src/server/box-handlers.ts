@@ -50,8 +50,12 @@ export function boxHandlers(context: ApiContext): Record<Names, Handler> {
       const prefix = call.params['prefix'] ?? ''
       const allowed = await allowedIn(context, create.network)
       const { workspace } = boxes.design(prefix, create, allowed) // refuses before anything is read in that folder
-      const { git, rules } = context.host
-      const files = await readHomeFiles({ git, home: rules.home, workspace: create.workspace && workspace.path })
+      const { programs, rules } = context.host
+      const files = await readHomeFiles({
+        git: programs.git,
+        home: rules.home,
+        workspace: create.workspace && workspace.path,
+      })
       refuseWhileClosing(context)
       const box = boxes.create(prefix, create, epoch, files, allowed)
       return { status: 201, json: box.record }

@@ -7,7 +7,7 @@ import { execRequestSchema, execSignalSchema } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
 import { bodyChunks, readJson, type RouteResult } from '@breakfall/wire/node'
 import type { Box } from '../box/box.ts'
-import { burnedRecord } from '../box/tombstones.ts'
+import { burnedRecord } from '../box/burned-execs.ts'
 import type { ExecView } from '../box/execs.ts'
 import { nextRun } from '../box/restarts.ts'
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
@@ -282,7 +282,7 @@ async function ready(exec: Exec, signal: AbortSignal): Promise<void> {
 async function* bounded(context: ApiContext, call: RunnerCall): AsyncGenerator<Buffer> {
   let bytes = 0
   const max = RUNNER_DEFAULTS.stdinBytesMax
-  for await (const chunk of bodyChunks(call.req, context.host.bodySilenceMs)) {
+  for await (const chunk of bodyChunks(call.req, context.host.limits.bodySilenceMs)) {
     boxToChange(context, call) // a slow body of an owner that was replaced meanwhile
     bytes += chunk.length
     if (bytes > max) throw new Fault('payload_too_large', { facts: { limit: `at most ${max} bytes per call` } })

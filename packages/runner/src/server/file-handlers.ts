@@ -36,7 +36,7 @@ export function fileHandlers(
       const { etag, isNew } = await writeFile(
         workspaceOf(box.stored, machineBootId),
         pathOfCall(call),
-        bounded(call, context.host.bodySilenceMs),
+        bounded(call, context.host.limits.bodySilenceMs),
         conditionOf(call),
         box.uploads,
         (work) =>

@@ -169,7 +169,7 @@ function sweepAll(boxes: Boxes, host: RunnerHost, onProblem: (what: string, erro
   }
   for (const box of boxes.all()) {
     try {
-      box.execs.sweep(host.clock.now(), host.retention)
+      box.execs.sweep(host.clock.now(), host.limits.retention)
       if (box.state === 'stopped') box.reservations.close() // it uses no descriptor
     } catch (error) {
       onProblem(`cannot apply retention to box ${box.id}`, error)

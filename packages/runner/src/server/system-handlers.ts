@@ -31,7 +31,7 @@ export function systemHandlers(context: ApiContext): Record<'health' | 'config' 
 }
 
 /** Read when asked: a program may be installed meanwhile. */
-function lacksHere({ isolation, keyring, sharedNetwork, tools, cgroups }: RunnerHost): readonly Lack[] {
+function lacksHere({ isolation, keyring, sharedNetwork, programs, cgroups }: RunnerHost): readonly Lack[] {
   const real = (path: string | null): string | null => (path !== null && existsSync(path) ? realpathSync(path) : null)
   return lacksOf({
     level: isolation.level,
@@ -40,9 +40,9 @@ function lacksHere({ isolation, keyring, sharedNetwork, tools, cgroups }: Runner
     seccomp: isolation.seccomp !== null,
     keyring: keyring.length > 0,
     sharedNetwork,
-    nsenter: real(tools.nsenter),
-    ip: real(tools.ip),
-    perl: real(tools.perl),
+    nsenter: real(programs.nsenter),
+    ip: real(programs.ip),
+    perl: real(programs.perl),
     setpriv: isolation.setpriv,
     missingControllers: (['memory', 'pids', 'cpu'] as const).filter((name) => !cgroups.has(name)),
     appArmorRestricts: restrictsUserNamespaces(),
@@ -50,7 +50,8 @@ function lacksHere({ isolation, keyring, sharedNetwork, tools, cgroups }: Runner
 }
 
 function config({ host, boxes }: ApiContext): object {
-  const { isolation, cgroups, retention, machine } = host
+  const { isolation, cgroups, machine, limits } = host
+  const { retention } = limits
   return {
     isolation: {
       level: isolation.level,
@@ -68,8 +69,8 @@ function config({ host, boxes }: ApiContext): object {
     allowPorts: host.allowPorts,
     boxes: countBoxes(boxes.all()),
     limits: {
-      boxesMax: host.boxesMax,
-      boxesKeptMax: host.boxesKeptMax,
+      boxesMax: limits.boxesMax,
+      boxesKeptMax: limits.boxesKeptMax,
       memoryMbMax: machine.memoryMb,
       cpusMax: machine.cpus,
       filePutBytesMax: RUNNER_DEFAULTS.filePutBytesMax,

@@ -267,7 +267,7 @@ function keepersOfBox(t: TestContext): { folder: string; keepers: Keepers; count
     runnerId: 'r',
     bootId: '000000000000',
     keepers: count,
-    sleep: '/bin/sleep',
+    programs: { sleep: '/bin/sleep' },
     inherited: [],
     keyring: [],
   }
