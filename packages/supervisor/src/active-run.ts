@@ -117,7 +117,7 @@ export class ActiveRun {
       },
       onExit: () => {
         this.#endPhase ??= this.#phase()
-        this.#ended.abort() // I2
+        this.#ended.abort() // I2: no timer outlives the run
       },
     })
     this.over = this.#finish()
@@ -143,7 +143,7 @@ export class ActiveRun {
       this.#endPhase = reason === 'stop' || reason === 'restart' ? 'stopping' : this.#phase()
       this.#endedBy = reason
       this.#endedDetail = detail
-      this.#ended.abort() // I2
+      this.#ended.abort() // I2: no timer outlives the run
       if (this.#endPhase !== 'stopping') this.#events.onEnding(this.#provisionalReport(this.#endPhase))
     }
     const asked = reason === 'stop' || reason === 'restart'
@@ -191,7 +191,7 @@ export class ActiveRun {
   #onLine(stream: 'stdout' | 'stderr', line: Line): void {
     this.#tails[stream].push(line)
     if (stream === 'stderr') {
-      this.#collector.line(line.text) // I1
+      this.#collector.line(line.text) // I1: stderr only
       if (line.text.trim() !== '') this.#lastLine = cutStart(line.text, LINE_CHARS_MAX)
     }
     callHook(() => this.#spec.onLine?.(line.text, stream))
@@ -242,7 +242,7 @@ export class ActiveRun {
     // Uptimes are rounded to milliseconds, so an exit right after readiness could give a negative number.
     const readyForMs = readyAtMs === undefined ? undefined : Math.max(0, this.#startedMs + outcome.uptimeMs - readyAtMs)
     const phase = this.#endPhase ?? this.#phase()
-    this.#ended.abort() // I2
+    this.#ended.abort() // I2: no timer outlives the run
     this.#splitters.stdout.end()
     this.#splitters.stderr.end()
     return { report: judge(this.#facts(outcome, phase)), readyForMs, cause: outcome.cause }

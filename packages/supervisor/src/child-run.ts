@@ -151,7 +151,7 @@ export class ChildRun {
       const stream = child[name]
       stream?.on('data', (chunk: Buffer) => {
         if (chunk.byteLength >= FLOOD_BYTES) takeTurns(stream)
-        this.#hooks.onOutput(name, chunk) // I3
+        this.#hooks.onOutput(name, chunk) // I3: always read
       })
       stream?.on('error', ignoreBrokenPipe)
     }
@@ -234,7 +234,7 @@ export class ChildRun {
       stream?.destroy()
     }
     if (child.connected) child.disconnect()
-    child.removeAllListeners() // I4
+    child.removeAllListeners() // I4: nothing is left
     child.on('error', ignoreBrokenPipe) // catches a late error of the released handle
     return drained === undefined
   }
@@ -246,7 +246,7 @@ export class ChildRun {
     if (leader === undefined || exit.aborted) return this.#exited.promise
     this.recordFamily()
     if (gentle && this.#spec.stdin === 'pipe') {
-      this.#child?.stdin?.end() // I2
+      this.#child?.stdin?.end() // I2: the first step of stopping
       await pause(clock, limits.stdinMs, exit)
     }
     const isStopped = this.#seen.some(({ state }) => state === 'T') // only SIGKILL reaches a stopped process

@@ -142,7 +142,7 @@ class Collector implements DiagnosticCollector {
 
   diagnoses(): readonly Diagnosis[] {
     return [...this.#entries.values()]
-      .toSorted((a, b) => RANKS[a.row.rank] - RANKS[b.row.rank] || a.order - b.order) // I2
+      .toSorted((a, b) => RANKS[a.row.rank] - RANKS[b.row.rank] || a.order - b.order) // I2: the first of the highest rank
       .map((entry) => this.#diagnosis(entry))
   }
 
@@ -175,7 +175,7 @@ class Collector implements DiagnosticCollector {
     return {
       row,
       message: detail === undefined ? row.message : `${row.message} (${detail})`,
-      fatal: row.fatal === true && !INFORMATION.has(level ?? ''), // I3
+      fatal: row.fatal === true && !INFORMATION.has(level ?? ''), // I3: information ends nothing
       order: this.#entries.size,
       firstSeenMs: now,
       lastSeenMs: now,

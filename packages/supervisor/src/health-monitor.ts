@@ -110,7 +110,7 @@ export class HealthMonitor {
       const leader = this.#options.leader()
       const vitals = leader === undefined ? undefined : readVitalSigns(leader)
       const isReading = before !== undefined && vitals !== undefined && hasRead(before, vitals)
-      this.#silentTicks = isReading ? 0 : this.#silentTicks + 1 // I3
+      this.#silentTicks = isReading ? 0 : this.#silentTicks + 1 // I3: only while we are awake
       const isOver = this.#silentTicks > TICKS || elapsedMs + tickMs >= limits.startTotalMsMax
       if (isOver && !isReading) this.#options.onFailed('start_limit', this.#lastResult)
       else this.#limitStart(elapsedMs + tickMs, vitals)
@@ -166,7 +166,7 @@ export class HealthMonitor {
     const { spec, inFlight } = this.#options
     this.schedule(Math.max(1, Math.floor(spec.limits.hungMs / TICKS)), () => {
       this.#options.onTick()
-      const silent = inFlight.tick(TICKS) // I3
+      const silent = inFlight.tick(TICKS) // I3: only while we are awake
       if (silent !== undefined) this.#options.onFailed('no_progress', `request ${silent}`)
       else this.#detectHang()
     })

@@ -98,7 +98,7 @@ export class InFlight {
     const entries = [...this.#open.values()]
     this.#open.clear() // I1: no request fails twice, even if a listener opens or ends one now
     for (const entry of entries) {
-      const fault = faultFor({ id: entry.id, sideEffects: entry.sent && !entry.pure ? 'unknown' : 'none' }) // I2
+      const fault = faultFor({ id: entry.id, sideEffects: entry.sent && !entry.pure ? 'unknown' : 'none' }) // I2: what was sent may have taken effect
       entry.fail(fault)
       entry.controller.abort(fault)
     }
@@ -108,7 +108,7 @@ export class InFlight {
   tick(ticksMax: number): string | undefined {
     for (const entry of this.#open.values()) {
       if (entry.isHeld) continue
-      entry.silentTicks += 1 // I3
+      entry.silentTicks += 1 // I3: only while we are awake
       if (entry.silentTicks >= ticksMax) return entry.id
     }
     return undefined

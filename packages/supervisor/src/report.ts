@@ -126,7 +126,7 @@ export function judge(facts: ExitFacts): JudgedReport {
   const status = readExit(facts.rawCode, facts.rawSignal, command)
   const kind = kindOf(facts, status)
   const asked = facts.endedBy === 'stop' || facts.endedBy === 'restart'
-  const expected = asked || (oneshot && status.code === 0 && kind === 'exited') // I2
+  const expected = asked || (oneshot && status.code === 0 && kind === 'exited') // I2: what we did not ask for is a failure
   const own = expected ? undefined : ownDiagnosis(facts, status, kind)
   return { ...rest, ...status, kind, expected, diagnoses: ranked(facts, own) }
 }

@@ -174,7 +174,7 @@ function guarded(
         controller.close()
       } catch (error) {
         if (isCancelled) return // the caller has stopped reading and does not need the reason
-        controller.error(await explained(error, request, { phase: 'stream', address, signal: own })) // I1
+        controller.error(await explained(error, request, { phase: 'stream', address, signal: own })) // I1: after the verdict
       }
     },
     cancel: async (reason) => {

@@ -243,7 +243,7 @@ export class Box {
   findExec(execId: string): ExecView | undefined {
     const found = this.execs.find(execId)
     if (found !== undefined || !this.#host.fences.isBurned(this.key, execId)) return found
-    keepBurned(this.#host, this.execs, execId) // I2
+    keepBurned(this.#host, this.execs, execId) // I2: a burned id never starts
     return this.execs.get(execId)
   }
 
@@ -252,7 +252,7 @@ export class Box {
     const found = this.findExec(execId)
     const forgotten = found === undefined ? this.reservations.find(execId) : undefined
     if (forgotten === undefined) return found
-    keepLost(this.#host, this.execs, forgotten) // I3
+    keepLost(this.#host, this.execs, forgotten) // I3: it may have run
     return this.execs.get(execId)
   }
 
@@ -372,7 +372,7 @@ export class Box {
     const before = this.stored.record
     this.stored.record = { ...before, state: to, lastTransition: { at, from, to } }
     try {
-      saveBox(this.paths, this.stored) // I1
+      saveBox(this.paths, this.stored) // I1: on disk before anyone sees it
     } catch (error) {
       if (to === 'running') {
         this.stored.record = before

@@ -189,10 +189,10 @@ export class ExecStarter {
     try {
       this.#makeFolder(folder, reservation, plan, pipes)
       await synced
-      this.#checkRoom(request) // I2
-      admit() // I4
+      this.#checkRoom(request) // I2: still running
+      admit() // I4: still the owner
     } catch (error) {
-      rmSync(folder, { recursive: true, force: true }) // I3
+      rmSync(folder, { recursive: true, force: true }) // I3: a refusal leaves nothing
       throw error
     }
     const exec = this.open(reservation, plan)

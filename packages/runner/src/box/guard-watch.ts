@@ -178,7 +178,7 @@ export class GuardWatch {
     for (const name of found) if (basename(name) === 'commondir') void this.#freeze(join(path, dirname(name)))
   }
 
-  /** I2 */
+  /** I2: a second `commondir` is not possible. */
   async #freeze(folder: string): Promise<void> {
     await Promise.all(
       [...this.#execs.values()].map(async ({ sandboxPid: pid }) => {
@@ -278,7 +278,7 @@ export function isBuilt(mounts: MountedAt): boolean {
   return ['/', '/proc'].every((path) => mounts.get(path)?.includes('ro') === true)
 }
 
-/** I1 */
+/** I1: the kernel decides. */
 export function lostGuards(guards: readonly Remount[], mounts: MountedAt): readonly Remount[] {
   return guards.filter(({ path, mode }) => {
     const options = mounts.get(path)

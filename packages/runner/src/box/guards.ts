@@ -112,7 +112,7 @@ class Guards {
     using git = this.#open(name)
     if (git === undefined) return
     const outermost = name.includes('.git') ? name.lastIndexOf('.git') + 1 : name.length
-    for (let i = outermost; i > 0 && i <= name.length; i += 1) this.add(name.slice(0, i), 'rw') // I4
+    for (let i = outermost; i > 0 && i <= name.length; i += 1) this.add(name.slice(0, i), 'rw') // I4: a mount cannot be renamed
     this.repositories.set(name.join('/'), numbersAt(git.itself))
     if (name.at(-2) === 'worktrees') return this.#worktree(git, name)
     this.#create(() => mkdirSync(git.at('hooks'), 0o755), git.at('hooks'))

@@ -167,7 +167,7 @@ export class Keepers {
     const pids = this.#box.pids()
     if (pids === null || added === this.#addedPids) return
     try {
-      this.#host.cgroups.limitPids(this.#box.groupName, pids + added) // I2
+      this.#host.cgroups.limitPids(this.#box.groupName, pids + added) // I2: our own processes are added
       this.#addedPids = added
     } catch {
       // Too many open files. The limit stays until the next keeper starts or ends.

@@ -123,7 +123,7 @@ export class Activity {
       if (/^\d+$/.test(to)) this.#spans = withSpan(this.#spans, { from: BigInt(from), to: BigInt(to) }, SPANS_MAX)
       else open.push(BigInt(from))
     }
-    for (const from of open) this.#add(from) // I2
+    for (const from of open) this.#add(from) // I2: open up to now
   }
 
   #lines(): readonly string[] {

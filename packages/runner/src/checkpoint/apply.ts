@@ -303,7 +303,7 @@ function writeOne(work: Work, { path, isNew }: Write & { readonly isNew: boolean
   touched.set(before.ino, before)
   const kept = staged.at('kept')
   const isKept = canLink(parent.at(name), kept)
-  renameSync(staged.at(file), parent.at(name)) // I3
+  renameSync(staged.at(file), parent.at(name)) // I3: old or new, never nothing
   if (!isKept) return undefined
   const after = statIn(staged, Buffer.from('kept'))
   if (after !== undefined && !isSame(before, after)) {

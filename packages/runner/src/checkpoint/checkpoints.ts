@@ -188,7 +188,7 @@ export class Checkpoints {
     }).finally(() => {
       this.#restoring = undefined
     })
-    this.#restoring = restoring // I2
+    this.#restoring = restoring // I2: nothing starts during a restore
     return restoring
   }
 
@@ -301,7 +301,7 @@ export class Checkpoints {
     return { boxId, store, signal, limits, activity, records, workspace, exclusive, keepSafety }
   }
 
-  /** I2 */
+  /** I2: nothing starts during a restore. */
   #requireIdle(): void {
     const live = this.#box.live()
     const isRestoring = this.#restoring !== undefined

@@ -104,7 +104,7 @@ export class ShadowStore {
     return { tree: textOf(tree), manifest, manifestOid: textOf(oid) }
   }
 
-  /** I3 */
+  /** I3: the ref comes last. */
   async keep(id: string, { tree, manifestOid }: Snapshot, signal: AbortSignal): Promise<void> {
     const input = joinNul([`040000 tree ${tree}\tfiles`, `100644 blob ${manifestOid}\tmanifest`])
     await this.gitAll([`update-ref ${REFS}/${id} "$("$1" mktree -z)"`], { input, signal })
@@ -195,7 +195,7 @@ export class ShadowStore {
     return { loose: value('count'), bytes: (value('size') + value('size-pack') + value('size-garbage')) * 1024 }
   }
 
-  /** I4 */
+  /** I4: nothing stays borrowed. */
   async settle(signal: AbortSignal): Promise<void> {
     if (!this.#isSeeded) return
     await this.git(['repack', '-a', '-q'], { signal })

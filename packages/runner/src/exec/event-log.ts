@@ -127,7 +127,7 @@ export class EventLog {
   #add(kind: number, length: number, offset: number): void {
     put(this.#record, kind, length, offset)
     writeFully(this.#index, this.#record, this.#count * RECORD_BYTES) // I1: the spool already has the bytes
-    this.#count += 1 // I2
+    this.#count += 1 // I2: event n is record n
   }
 
   /** Counts what an earlier process wrote. */

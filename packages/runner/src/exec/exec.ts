@@ -375,7 +375,7 @@ export class Exec {
       survivors,
       denied,
     })
-    const isKept = keepEnd(this.folder, end, () => this.#kept(end)) // I1
+    const isKept = keepEnd(this.folder, end, () => this.#kept(end)) // I1: written once, after the last byte
     this.#take({ type: 'settled', end })
     this.#output.close()
     this.background?.close()

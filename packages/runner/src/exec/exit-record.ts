@@ -104,7 +104,7 @@ function neverRan({ level, status, stdoutBytes, stderrBytes }: ExitFacts): boole
 function codeOrSignal({ level, status }: ExitFacts, code: number): Pick<ExecExit, 'code' | 'signal' | 'signalGuess'> {
   const name = signalName(code)
   if (name === null) return { code, signal: null, signalGuess: null }
-  if (level === 'process' && status.messages.length > 0) return { code: null, signal: name, signalGuess: null } // I2
+  if (level === 'process' && status.messages.length > 0) return { code: null, signal: name, signalGuess: null } // I2: the message proves the signal
   return { code, signal: null, signalGuess: name }
 }
 

@@ -218,7 +218,7 @@ function spawnKeeper(plan: KeeperPlan): ChildProcess {
   return spawnCovered(inherited, ['pipe', 'ignore', 'ignore'], (stdio) =>
     spawn(program, args, {
       cwd: '/',
-      env: { PATH: '/usr/bin:/bin', [KEEPER_MARK]: mark }, // I4
+      env: { PATH: '/usr/bin:/bin', [KEEPER_MARK]: mark }, // I4: nothing of the caller's is in it
       detached: true, // its own session: a signal to the runner's group does not reach it
       stdio,
     }),

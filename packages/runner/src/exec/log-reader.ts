@@ -100,7 +100,7 @@ export class LogReader {
     return offset < this.#bases[stream]
   }
 
-  /** I2 */
+  /** I2: NULs count only if they were written. */
   #isGivenUpSince(record: Omit<Output, 'seq'>): boolean {
     this.#bases = readBases(this.#folder)
     return this.#isGivenUp(record)
@@ -140,7 +140,7 @@ export class LogReader {
           gaps = withOutput(gaps, { ...record, seq })
           continue
         }
-        yield* gaps // I1
+        yield* gaps // I1: a gap ends where the next event begins
         gaps = []
         if (record.kind === 'ready') yield { seq, type: 'ready', ports: record.ports, at: isoTime(record.atMs) }
       }

@@ -117,7 +117,7 @@ export class ExecOutput {
 
   // ---- details, in the order they are used above ----
 
-  /** I4 */
+  /** I4: noted on disk at once. */
   #noteLoss(): void {
     const where = `byte ${this.bytes('stdout')} of stdout, ${this.bytes('stderr')} of stderr`
     if (this.losses.some(({ evidence }) => evidence.includes(where))) return
@@ -131,7 +131,7 @@ export class ExecOutput {
 
   #onBytes(stream: Stream, bytes: number): void {
     if (bytes === this.bytes(stream)) return // reported again, by a restarted pump
-    this.#listener.onBytes() // I2
+    this.#listener.onBytes() // I2: the start comes before any byte
     if (!this.#truncated) this.#orFull(() => this.#log.grow(stream, bytes))
     this.#window?.grown(stream, bytes)
     this.#listener.onChange()

@@ -156,7 +156,7 @@ export class Pump {
     else this.forget(id)
   }
 
-  /** I1 */
+  /** I1: replaced, and every exec learns of it. */
   #gone(child: ChildProcess, error: Error): void {
     if (this.#child !== child) return
     this.#child = undefined

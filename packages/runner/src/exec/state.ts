@@ -217,7 +217,7 @@ function started<Run>(state: ExecState<Run>, atMs: number): Step<Run> {
   return to(state)
 }
 
-/** I2 */
+/** I2: the first reason counts. */
 function stop<Run>(state: ExecState<Run>, reason: EndReason, graceMs: number): Step<Run> {
   const note: ExecAction<Run> = { do: 'note_reason', reason }
   if (state.phase === 'reserved' || state.phase === 'spawning')
@@ -234,8 +234,8 @@ function keeperLost<Run>(
   if (state.phase !== 'starting') return ending(state) // I1, I3: it ran, even if its claim is gone from the disk
   const { slot, attempt, run, stop: reason } = state
   if (!claimed && attempt === 1 && reason === null)
-    return to({ phase: 'spawning', slot, attempt: 2 }, { do: 'unwatch', run }, { do: 'spawn', newKeeper: true }) // I1
-  return claimed && !ranNothing ? ending(state) : refused(state, refusal) // I3
+    return to({ phase: 'spawning', slot, attempt: 2 }, { do: 'unwatch', run }, { do: 'spawn', newKeeper: true }) // I1: replaced once, before it claimed
+  return claimed && !ranNothing ? ending(state) : refused(state, refusal) // I3: never by a timer alone
 }
 
 function ending<Run>(state: Live<Run>, ...first: readonly ExecAction<Run>[]): Step<Run> {

@@ -118,7 +118,7 @@ function matchesParts(parts: readonly (Part | typeof ANY_DEPTH)[], names: readon
       for (let to = used; to <= names.length && !next.has(to); to += 1) {
         // At the end of a pattern it matches at least one name, not the folder itself.
         if (to > used || i < parts.length - 1) next.add(to)
-        if (names[to]?.startsWith('.') === true) break // I2
+        if (names[to]?.startsWith('.') === true) break // I2: a dot needs a dot
       }
     }
     if (next.size === 0) return false
@@ -129,7 +129,7 @@ function matchesParts(parts: readonly (Part | typeof ANY_DEPTH)[], names: readon
 
 function matchesName(part: Part, name: string): boolean {
   const first = part[0]
-  if (name.startsWith('.') && !(first?.kind === 'text' && first.text === '.')) return false // I2
+  if (name.startsWith('.') && !(first?.kind === 'text' && first.text === '.')) return false // I2: a dot needs a dot
   const letters = Array.from(name)
   let token = 0
   let at = 0

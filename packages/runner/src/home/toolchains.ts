@@ -151,7 +151,7 @@ class Windows {
     if (holdsCredentials(below)) return 'it is in a folder with credentials'
     if (isTooWide(below)) return 'it would show too much of the home folder'
     if (!this.addKnown(path)) this.add(this.#prefixOf(path) ?? path)
-    if (!isWritable(path, this.#input.writable ?? [])) this.#followLinks(path) // I4
+    if (!isWritable(path, this.#input.writable ?? [])) this.#followLinks(path) // I4: what a box may write leads nowhere else
     return undefined
   }
 

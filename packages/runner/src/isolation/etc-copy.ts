@@ -126,7 +126,7 @@ async function copyAll(root: string, folder: string, files: readonly string[]): 
     }
     for (const name of PLACES)
       if (!existsSync(join(making, name))) await writeFile(join(making, name), '', { mode: 0o644 })
-    await rename(making, folder) // I1
+    await rename(making, folder) // I1: a copy never changes
   } catch (error) {
     await rm(making, { recursive: true, force: true })
     throw error

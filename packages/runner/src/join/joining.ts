@@ -134,7 +134,7 @@ export class Joining {
     this.#parts.onProblem(line)
   }
 
-  /** I2 */
+  /** I2: alone for too long. */
   #checkAlone(now: Times): void {
     const { alone, onProblem } = this.#parts
     if (alone === undefined || this.#isStopped) return

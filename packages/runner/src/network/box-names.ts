@@ -122,7 +122,7 @@ export class BoxNames {
     const isName = cleanName(question.name) === question.name // a label may have any bytes in it
     const isAllowed = isName && findAllowed(this.#patterns, question.name) !== undefined
     if (!isAllowed) {
-      this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2
+      this.denials.lookedUp(question.name, question.type, this.#setup.now()) // I2: it does not exist
       this.#denialFile.saveSoon()
     }
     return dnsAnswer(query, isAllowed ? this.#addressOf(question.name) : undefined)
@@ -149,7 +149,7 @@ export class BoxNames {
 
   #keep(name: string, address: string): void {
     this.#addresses.set(name, address)
-    this.#names.set(address, name) // I1
+    this.#names.set(address, name) // I1: one address, one name
   }
 
   #write(): void {

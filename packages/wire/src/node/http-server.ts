@@ -148,7 +148,7 @@ function drain(req: IncomingMessage, bytesMax: number): void {
   req.resume()
 }
 
-/** I4 */
+/** I4: idle, not slow. */
 const isSilent = ({ code }: NodeJS.ErrnoException, socket: Duplex): boolean =>
   code === 'ERR_HTTP_REQUEST_TIMEOUT' && 'bytesRead' in socket && socket.bytesRead === 0
 

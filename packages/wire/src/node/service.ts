@@ -102,14 +102,14 @@ async function answer(
     options.onAnswer?.({ method: req.method ?? '', route, status: res.statusCode, ms: performance.now() - from })
   })
   try {
-    checkHost(req, options.hosts ?? []) // I2
+    checkHost(req, options.hosts ?? []) // I2: before the response depends on the route
     checkOrigin(req, options.hosts ?? [], { allowLinks: true }) // to the console; the API needs a token, which a link cannot send
     const { path, query } = parseTarget(req.url ?? '/')
     const match = matchRoute(options.routes, req.method ?? 'GET', path)
-    if (match.route?.open !== true) options.authorize(req, match.params) // I2
+    if (match.route?.open !== true) options.authorize(req, match.params) // I2: before the response depends on the route
     const found = foundOrThrow(match, path, query)
     route = `${found.method.toUpperCase()} ${found.path}`
-    taking(memory)(bufferedBytes(req)) // I3
+    taking(memory)(bufferedBytes(req)) // I3: what Node buffers counts
     const { method = 'GET' } = req
     const { params } = match
     const result = await found.handle({ req, res, method, params, query, requestId, signal: gone.signal, memory })
