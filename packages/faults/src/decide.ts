@@ -96,14 +96,14 @@ function askRestarted(situation: AnswerSituation, policy: RetryPolicy, now: numb
   if (countedFailures(situation, policy) >= policy.failuresMax) return stop('failures_spent')
   const delayMs = backoffMs(1, policy, situation.dice)
   if (situation.waitedMs + delayMs > policy.waitMsMax) return stop('wait_spent')
-  return within(situation, now, { action: 'restart', delayMs, because: 'crashed' })
+  return beforeDeadline(situation, now, { action: 'restart', delayMs, because: 'crashed' })
 }
 
 /** The same request would be cut at the same length: the next one says so. */
 function tellModel(situation: AnswerSituation, policy: RetryPolicy, now: number): Decision {
   const spent = situation.cuts >= LIMITS.cutsMax ? 'cuts_spent' : spentOf(situation, 0, policy)
   if (spent !== undefined) return stop(spent)
-  return within(situation, now, { action: 'retry', delayMs: 0, because: 'output_too_long' })
+  return beforeDeadline(situation, now, { action: 'retry', delayMs: 0, because: 'output_too_long' })
 }
 
 function retryAnswer(fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy, now: number): Decision {
@@ -115,7 +115,7 @@ function retryAnswer(fault: FaultReport, situation: AnswerSituation, policy: Ret
   const failsTheSameWay = WAITING_DOES_NOT_HELP.has(fault.category) && !situation.hasOtherFaults
   const spent = isFree ? freeSpentOf(fault, situation, delayMs, policy) : spentOf(situation, delayMs, policy)
   if (spent !== undefined) return failsTheSameWay ? stop(spent) : parkOrStop(spent, fault, situation, policy, now)
-  return within(situation, now, { action: 'retry', delayMs, because: retryReason(fault) })
+  return beforeDeadline(situation, now, { action: 'retry', delayMs, because: retryReason(fault) })
 }
 
 const answerDelayMs = (fault: FaultReport, situation: AnswerSituation, policy: RetryPolicy): number =>
@@ -170,7 +170,7 @@ function decideRunner(fault: FaultReport, situation: RunnerSituation, policy: Re
   const leftMs = LIMITS.resolveMsMax - resolvingMs
   const delayMs = resolves === 0 ? 0 : Math.min(leftMs, backoffMs(resolves, policy, dice))
   if (waitedMs + delayMs > policy.waitMsMax) return parkOrStop('wait_spent', fault, situation, policy, now)
-  return within(situation, now, { action: 'resolve', delayMs, because: 'moved' })
+  return beforeDeadline(situation, now, { action: 'resolve', delayMs, because: 'moved' })
 }
 
 /** Nothing can be retried in place here. */
@@ -242,7 +242,11 @@ function park(
   return { action: 'park', resumeAt: waitMs === undefined ? null : now + waitMs, because }
 }
 
-function within({ deadlineAt }: TurnSituation, now: number, decision: Decision & { delayMs: number }): Decision {
+function beforeDeadline(
+  { deadlineAt }: TurnSituation,
+  now: number,
+  decision: Decision & { delayMs: number },
+): Decision {
   return deadlineAt !== null && now + decision.delayMs > deadlineAt ? stop('deadline_passed') : decision
 }
 
