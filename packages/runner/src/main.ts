@@ -47,14 +47,14 @@ function readFlags(): { readonly flags: RunnerFlags; readonly isJson: boolean; r
   for (const [name, { word, read }] of table)
     options[flagNameOf(name)] = { type: word === undefined ? 'boolean' : 'string', multiple: read === 'list' }
   const { values } = parseArgs({ options })
-  const given = table.map(([name, flag]) => {
+  const chosen = table.map(([name, flag]) => {
     const value = values[flagNameOf(name)]
     return [name, typeof value === 'string' ? valueOf(flagNameOf(name), flag, value) : (value ?? flag.initial)] as const
   })
   const { json, 'state-dir': folder } = values
   const stateDir =
     typeof folder === 'string' ? folder : join(userFolder('state', process.env) ?? noHome(), 'breakfall', 'runner')
-  return { flags: Object.fromEntries(given) as RunnerFlags, isJson: json === true, stateDir }
+  return { flags: Object.fromEntries(chosen) as RunnerFlags, isJson: json === true, stateDir }
 }
 
 function noHome(): never {

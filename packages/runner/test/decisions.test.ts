@@ -8,7 +8,7 @@ import { BOX_TRANSITIONS, mayFollow, requireRunning } from '../src/box/states.ts
 import { fillRequest, requestHash } from '../src/exec/request.ts'
 import { type ExitFacts, exitRecord } from '../src/exec/exit-record.ts'
 import { Turnstile } from '../src/exec/spawn-queue.ts'
-import { parseStatus } from '../src/exec/status.ts'
+import { parseStatus } from '../src/exec/keeper-status.ts'
 import { bwrapOptions } from '../src/isolation/bwrap-args.ts'
 import { pathParts } from '../src/files/walk.ts'
 import { pathOf } from '../src/contract/routes.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
 import { Restarts } from '../src/box/restarts.ts'
-import type { ExecEnd, ExecReservation } from '../src/exec/folder.ts'
+import type { ExecEnd, ExecReservation } from '../src/exec/exec-folder.ts'
 import { fillRequest } from '../src/exec/request.ts'
 
 const reservation: ExecReservation = {

@@ -5,9 +5,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readReadiness } from '../exec/background.ts'
-import { endText, EXEC_FILES, readReservation } from '../exec/folder.ts'
+import { endText, EXEC_FILES, readReservation } from '../exec/exec-folder.ts'
 import { hasMark } from '../exec/process-table.ts'
-import { parseStatus } from '../exec/status.ts'
+import { parseStatus } from '../exec/keeper-status.ts'
 import { runnerIdIn } from '../host/identity.ts'
 import { groupNameOf, keeperMark } from './keepers.ts'
 

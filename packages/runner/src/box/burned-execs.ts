@@ -1,6 +1,6 @@
 /** Burned exec ids: their commands never ran and never will. They look like execs that were killed before they started. */
 import type { Exec as ExecRecord } from '@breakfall/wire'
-import { type ExecEnd, type ExecReservation, makeExecFolder, removeWorkingFiles } from '../exec/folder.ts'
+import { type ExecEnd, type ExecReservation, makeExecFolder, removeWorkingFiles } from '../exec/exec-folder.ts'
 import { execRecord } from '../exec/record.ts'
 import type { RunnerHost } from '../host/host.ts'
 import type { BoxExecs } from './execs.ts'

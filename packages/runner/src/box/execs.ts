@@ -8,7 +8,7 @@ import type { Exec as ExecRecord } from '@breakfall/wire'
 import { readReadiness } from '../exec/background.ts'
 import type { Exec } from '../exec/exec.ts'
 import { execRecord } from '../exec/record.ts'
-import { type ExecEnd, readEnd, readReservation } from '../exec/folder.ts'
+import { type ExecEnd, readEnd, readReservation } from '../exec/exec-folder.ts'
 import type { Retention } from '../host/options.ts'
 
 /** What events, output and waiting need from an exec, live or finished. */

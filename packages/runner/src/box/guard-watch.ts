@@ -11,13 +11,13 @@
 import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import type { Diagnostic } from '@breakfall/faults'
-import { EXEC_FILES } from '../exec/folder.ts'
+import { EXEC_FILES } from '../exec/exec-folder.ts'
 import { guardLost, mayRun, setAside } from '../exec/diagnostics.ts'
 import { openFolder, type OpenFolder, type Owner } from '../files/walk.ts'
 import { type MountedAt, readMounts } from '../isolation/mount-info.ts'
 import { type Remount, remountIn, type RemountTools } from '../isolation/remount.ts'
 import { type Guard, guardWorkspace } from './guards.ts'
-import { type NestedIn, setPlantedAside, type Way } from './planted.ts'
+import { type NestedIn, setPlantedAside, type Way } from './planted-git-files.ts'
 import { changedSince, stampsOf, type ToolStamps } from './tool-files.ts'
 
 export type GuardedExec = {

@@ -7,7 +7,7 @@
  * I2  A missing file cannot be mounted over, so missing hooks and config of a `.git` folder are created empty, as git does.
  *     Nothing is created outside `.git`, where git would see it: a `breakfall.toml` that is missing or a link is not guarded.
  *     A file that a box creates is as harmless as one in a cloned repository: it can set no address, key or command.
- * I3  What may not even exist, because git would read it, is not mounted: planted.ts sets it aside when it appears.
+ * I3  What may not even exist, because git would read it, is not mounted: planted-git-files.ts sets it aside when it appears.
  * I4  A git folder is mounted onto itself, so it cannot be renamed and replaced. Other folders with a guard in them can be,
  *     because commands move files between them: what then is in the guard's place is set aside (I3).
  */
@@ -18,7 +18,7 @@ import { readRegular } from '../files/regular-file.ts'
 import { type OpenFolder, openFolder, type Owner } from '../files/walk.ts'
 import type { Mount } from '../isolation/mount-layout.ts'
 import { pathInWorkspace, type Setting, settingsIn } from './git-files.ts'
-import { foldersIn, isBare, kindAt, type NestedIn, numbersAt, type Way, wayTo } from './planted.ts'
+import { foldersIn, isBare, kindAt, type NestedIn, numbersAt, type Way, wayTo } from './planted-git-files.ts'
 
 export type Guard = {
   readonly mounts: readonly Mount[]

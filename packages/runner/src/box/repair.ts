@@ -21,7 +21,7 @@ import {
   readEnd,
   readReservation,
   writeReservation,
-} from '../exec/folder.ts'
+} from '../exec/exec-folder.ts'
 import type { ReservedId } from '../exec/reservations.ts'
 import type { RunnerHost } from '../host/host.ts'
 import type { BoxExecs } from './execs.ts'

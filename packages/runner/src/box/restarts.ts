@@ -10,7 +10,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BoxState } from '@breakfall/wire'
 import { ID_PATTERN } from '@breakfall/wire/internal'
-import type { ExecEnd, ExecReservation } from '../exec/folder.ts'
+import type { ExecEnd, ExecReservation } from '../exec/exec-folder.ts'
 
 /** What it needs of its box. */
 export type RestartingBox = {

@@ -6,7 +6,7 @@ import { type Box as BoxRecord, boxSchema } from '@breakfall/wire'
 import type { HomeFiles } from '../home/home-files.ts'
 import { BOX_HOME } from '../isolation/mount-layout.ts'
 import { makeFolder, readJsonFile, writeJsonDurably } from '../lib/disk.ts'
-import type { NestedIn } from './planted.ts'
+import type { NestedIn } from './planted-git-files.ts'
 import { type FolderIdentity, readFolderIdentity } from './workspace-identity.ts'
 
 export type StoredBox = {

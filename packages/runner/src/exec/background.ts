@@ -8,7 +8,7 @@ import { parseObject } from '@breakfall/faults/internal'
 import { BACKGROUND_READY_MS } from '@breakfall/wire/internal'
 import type { Exec as ExecRecord } from '@breakfall/wire'
 import { type Stream, STREAMS } from './event-log.ts'
-import type { ExecSetup } from './setup.ts'
+import type { ExecSetup } from './exec-setup.ts'
 
 const BACKGROUND_DEFAULTS = {
   readyMs: BACKGROUND_READY_MS,
@@ -76,7 +76,7 @@ export class Background {
   watch(): void {
     if (this.isReady || this.#timer !== undefined) return
     const { pollMs, pollLaterMs, readyMs } = BACKGROUND_DEFAULTS
-    const look = (): void => {
+    const check = (): void => {
       if (this.#exec.isOver) return
       if (this.#isUp()) {
         this.#becomeReady()
@@ -84,10 +84,10 @@ export class Background {
       }
       const nextMs = this.#waitedMs < readyMs ? pollMs : pollLaterMs
       this.#waitedMs += nextMs
-      this.#timer = setTimeout(look, nextMs)
+      this.#timer = setTimeout(check, nextMs)
       this.#timer.unref()
     }
-    this.#timer = setTimeout(look, pollMs)
+    this.#timer = setTimeout(check, pollMs)
     this.#timer.unref()
   }
 

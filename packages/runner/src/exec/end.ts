@@ -3,12 +3,12 @@ import type { Diagnostic } from '@breakfall/faults'
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import { pollUntil } from '../lib/poll-until.ts'
 import { exitRecord } from './exit-record.ts'
-import { type ExecEnd, removeWorkingFiles, writeEnd } from './folder.ts'
+import { type ExecEnd, removeWorkingFiles, writeEnd } from './exec-folder.ts'
 import type { ExecOutput } from './output.ts'
 import type { Run } from './run.ts'
-import type { ExecSetup } from './setup.ts'
+import type { ExecSetup } from './exec-setup.ts'
 import { type Ending, startedAtMsOf } from './state.ts'
-import type { KeeperStatus } from './status.ts'
+import type { KeeperStatus } from './keeper-status.ts'
 
 export type EndFacts = {
   readonly setup: ExecSetup

@@ -12,14 +12,14 @@ import { listenersBeside, processesBeside, socketsOf } from '@breakfall/supervis
 import { killIncomplete, noSpace, spawnRefused, workspaceChanged } from './diagnostics.ts'
 import { endOf, keepEnd, removeFilesSoon } from './end.ts'
 import type { EndReason } from './exit-record.ts'
-import { EXEC_FILES, type ExecEnd, noteReason } from './folder.ts'
+import { EXEC_FILES, type ExecEnd, noteReason } from './exec-folder.ts'
 import type { Keeper } from './keeper.ts'
 import { inheritedKeeper, type KeeperLink, ownKeeper } from './keeper-link.ts'
 import type { Stream } from './event-log.ts'
 import { ExecOutput } from './output.ts'
 import { execRecord } from './record.ts'
 import { Run } from './run.ts'
-import type { ExecSetup } from './setup.ts'
+import type { ExecSetup } from './exec-setup.ts'
 import {
   type ExecAction,
   type ExecInput,

@@ -10,7 +10,7 @@ import { constants } from 'node:os'
 import type { Diagnostic } from '@breakfall/faults'
 import type { ExecCause, ExecExit, IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import { workspaceChanged } from './diagnostics.ts'
-import type { KeeperStatus } from './status.ts'
+import type { KeeperStatus } from './keeper-status.ts'
 
 /** Why the runner ended it. */
 export const END_REASONS = ['timed_out', 'killed', 'box_stopped', 'output_limit', 'spawn_failed'] as const

@@ -2,7 +2,7 @@
 import { sendSignal } from '@breakfall/supervisor/platform'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Keeper } from './keeper.ts'
-import type { ExecKeepers } from './setup.ts'
+import type { ExecKeepers } from './exec-setup.ts'
 import { isThere, prove } from './process-table.ts'
 
 export type KeeperLink = {

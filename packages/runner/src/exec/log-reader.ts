@@ -12,7 +12,7 @@ import { errorCode } from '@breakfall/faults/internal'
 import type { ExecEvent } from '@breakfall/wire'
 import { isoTime } from '../lib/clock.ts'
 import { type Bases, readBases } from './output-window.ts'
-import { EXEC_FILES } from './folder.ts'
+import { EXEC_FILES } from './exec-folder.ts'
 import { type LogRecord, parseRecord, RECORD_BYTES, type Stream } from './event-log.ts'
 
 const RECORDS_AT_ONCE = 64

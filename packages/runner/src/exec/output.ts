@@ -15,9 +15,9 @@ import { classify, type Diagnostic } from '@breakfall/faults'
 import { outputLost, outputNotCopied, outputNotKept } from './diagnostics.ts'
 import { OutputWindow } from './output-window.ts'
 import { EventLog, type Stream } from './event-log.ts'
-import { EXEC_FILES } from './folder.ts'
+import { EXEC_FILES } from './exec-folder.ts'
 import type { Pump } from './pump.ts'
-import type { ExecSetup } from './setup.ts'
+import type { ExecSetup } from './exec-setup.ts'
 import { openFifo } from './fifo-pool.ts'
 
 export type OutputListener = {

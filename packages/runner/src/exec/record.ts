@@ -1,7 +1,7 @@
 /** The record of an exec as callers see it. */
 import type { Exec as ExecRecord } from '@breakfall/wire'
 import { isoTime } from '../lib/clock.ts'
-import type { ExecEnd, ExecReservation } from './folder.ts'
+import type { ExecEnd, ExecReservation } from './exec-folder.ts'
 
 export function execRecord(
   boxId: string,

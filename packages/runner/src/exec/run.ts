@@ -2,10 +2,10 @@
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
 import type { KeeperLink } from './keeper-link.ts'
 import { prove } from './process-table.ts'
-import type { ExecSetup } from './setup.ts'
+import type { ExecSetup } from './exec-setup.ts'
 import type { StatusFile } from './status-file.ts'
 import type { StdinPipe } from './stdin.ts'
-import { ProcessTree } from './tree.ts'
+import { ProcessTree } from './process-tree.ts'
 
 export class Run {
   readonly keeper: KeeperLink

@@ -16,7 +16,7 @@
 import type { Diagnostic } from '@breakfall/faults'
 import type { SpawnFailure } from '@breakfall/wire'
 import type { EndReason } from './exit-record.ts'
-import type { ExecEnd } from './folder.ts'
+import type { ExecEnd } from './exec-folder.ts'
 
 /** A place in the spawn queue; called to give it back. */
 export type Slot = () => void

@@ -1,7 +1,7 @@
 /** A keeper's status file: read on demand, and followed through inotify with a poll as the safety net. */
 import { closeSync, type FSWatcher, openSync, readFileSync, readSync, watch } from 'node:fs'
 import { RUNNER_DEFAULTS } from '../lib/defaults.ts'
-import { type KeeperStatus, parseStatus } from './status.ts'
+import { type KeeperStatus, parseStatus } from './keeper-status.ts'
 
 export class StatusFile {
   readonly #path: string

@@ -2,7 +2,7 @@
  * How an exec is ended: SIGTERM to the inner process group, a grace period, then SIGKILL to everything that belongs to it.
  * Bounded as a whole: the grace period plus two seconds, no matter what the processes do.
  */
-import type { ProcessTree } from './tree.ts'
+import type { ProcessTree } from './process-tree.ts'
 
 export type Termination = {
   readonly tree: ProcessTree

@@ -118,11 +118,11 @@ async function copyAll(root: string, folder: string, files: readonly string[]): 
   const making = await mkdtemp(join(root, 'new-'))
   try {
     await chmod(making, 0o755)
-    const left = { bytes: BYTES_MAX }
+    const budget = { bytes: BYTES_MAX }
     for (const path of files) {
       const to = join(making, path.slice('/etc/'.length))
       await makeFolders(making, dirname(to))
-      await copy(path, to, left)
+      await copy(path, to, budget)
     }
     for (const name of PLACES)
       if (!existsSync(join(making, name))) await writeFile(join(making, name), '', { mode: 0o644 })
@@ -141,11 +141,11 @@ async function makeFolders(root: string, folder: string): Promise<void> {
 }
 
 /** The path itself may be a link, and is followed; links below it stay links. */
-async function copy(from: string, to: string, left: { bytes: number }): Promise<void> {
+async function copy(from: string, to: string, budget: { bytes: number }): Promise<void> {
   const found = statSync(from, { throwIfNoEntry: false })
   if (found?.isFile() === true) {
-    left.bytes -= found.size
-    if (left.bytes < 0) throw new Error('/etc is too large to copy')
+    budget.bytes -= found.size
+    if (budget.bytes < 0) throw new Error('/etc is too large to copy')
     try {
       await copyFile(from, to)
       await chmod(to, found.mode & 0o755)
@@ -160,7 +160,7 @@ async function copy(from: string, to: string, left: { bytes: number }): Promise<
   for (const entry of await readdir(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)]
     if (entry.isSymbolicLink()) await symlink(await readlink(source), target)
-    else await copy(source, target, left)
+    else await copy(source, target, budget)
   }
 }
 

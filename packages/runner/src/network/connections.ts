@@ -97,11 +97,11 @@ export class Connections {
     const giveUp = (): void => void socket.destroy()
     socket.setTimeout(FIRST_BYTES_MS, giveUp)
     socket.once('end', giveUp)
-    const look = (bytes: Buffer): void => {
+    const readHelloFrom = (bytes: Buffer): void => {
       seen = Buffer.concat([seen, bytes])
       const hello = readHello(seen)
       if (hello.kind === 'partial' && seen.length < HELLO_BYTES_MAX) return
-      socket.off('data', look)
+      socket.off('data', readHelloFrom)
       socket.off('end', giveUp)
       socket.pause()
       socket.setTimeout(0, giveUp)
@@ -113,7 +113,7 @@ export class Connections {
       this.#names.onDenied({ name: asked ?? name, port, because: 'other_name' })
       socket.destroy()
     }
-    socket.on('data', look)
+    socket.on('data', readHelloFrom)
   }
 
   async #splice(socket: Socket, target: Target, first: Buffer): Promise<void> {

@@ -4,7 +4,7 @@ import type { IsolationLevel, SpawnFailure } from '@breakfall/wire'
 import type { Clock } from '../lib/clock.ts'
 import type { ExecGroup } from '../isolation/cgroup.ts'
 import type { Job, Keeper, OnGone } from './keeper.ts'
-import type { ExecEnd, ExecReservation } from './folder.ts'
+import type { ExecEnd, ExecReservation } from './exec-folder.ts'
 import type { Pump } from './pump.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
 
