@@ -8,11 +8,11 @@ import { askModel, requestFacts, systemOf, targetFor } from './ask-model.ts'
 import type { LiveSession } from './live-session.ts'
 import { CONTINUE, type Performed } from './performed.ts'
 import type { Ports } from './ports.ts'
-import { offeredTools } from './offered.ts'
+import { toolsOnOffer } from './offered.ts'
 
 export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
+  const offered = await toolsOnOffer(ports, session)
   const { fold } = session
-  const offered = offeredTools(ports, session)
   const kept = shownText(session.currentTurn.answer)
   const messages = toMessages(fold.entries, systemOf(ports, session))
   const request = { messages, tools: offered.specs, promptCache: true }

@@ -10,6 +10,7 @@ import type { SessionFold } from '../turn/state.ts'
 import { plannedBox, systemPrompt } from '../system-prompt.ts'
 import type { LiveSession, Writing } from './live-session.ts'
 import type { MissingTools } from '../outside/outside-tools.ts'
+import { missingFor } from './offered.ts'
 import type { Ports } from './ports.ts'
 import { BASH_LIMITS } from './tools.ts'
 
@@ -27,7 +28,7 @@ export async function turnOpening(ports: Ports, session: LiveSession): Promise<T
 }
 
 export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
-  const missingTools = ports.outside.missing.filter(({ server }) => mayUseServer(session, server))
+  const missingTools = missingFor(ports, session)
   const { box, tools, agent = {}, about, undoneAt } = session.data
   const { workspace } = box
   const isElsewhere = workspace !== undefined && !ports.isRunnerHere()
@@ -90,10 +91,6 @@ export function startingTurn(
 }
 
 // ---- details ----
-
-/** A session that names its tools uses only the servers that it names. */
-const mayUseServer = ({ data: { outside } }: LiveSession, server: string): boolean =>
-  outside === undefined || outside.some((name) => name === `mcp__${server}` || name.startsWith(`mcp__${server}__`))
 
 const NO_FILES = { files: [], texts: [] }
 

@@ -115,12 +115,46 @@ test('a tool that is gone after a restart is refused by name', async (t) => {
   assert.equal(bad.ran('act'), 0)
 })
 
-test('a server that never answers: the turn starts within the grace, and user and model learn what is missing', async (t) => {
+test('a server that never answers: a turn with other tools starts within the grace, and user and model learn what is missing', async (t) => {
   const bad = badServer(tempFolder(t), 'silent')
   const { api, model } = await start(t, inOrder(done), { s: bad.config }, { limits: { mcpGraceMs: 100 } })
-  const { events } = await turn(api)
+  const { events } = await turn(api, 'go', ['read', 'mcp__s'])
   assert.deepEqual(ofType(events, 'turn-start')[0]?.missingTools, [{ server: 's', because: 'it is still starting' }])
   assert.match(JSON.stringify(model.asked[0]?.messages[0]), /not available now.*- s: it is still starting/s)
+})
+
+test('a turn whose only tools are missing waits for them, then parks, and asks no model without tools', async (t) => {
+  const bad = badServer(tempFolder(t), 'late')
+  const mcp = { s: { ...bad.config, awayMs: 200 } }
+  const { api, model } = await start(t, inOrder(calls(['mcp__s__act', { n: 1 }]), done), mcp, {
+    limits: { mcpGraceMs: 1 },
+  })
+  const { id } = await api.session({ tools: ['mcp__s'] })
+  const turnId = await api.prompt(id, 'go')
+  const parked = ofType(await api.events(id, (event) => event.type === 'parked'), 'parked')
+  assert.deepEqual([parked[0]?.fault.category, model.asked.length], ['mcp_server_failed', 0])
+  assert.match(parked[0]?.fault.error ?? '', /it is still starting/)
+  bad.open()
+  while ((await api.call<{ state: string }>('GET', '/v1/mcp/s')).json.state !== 'ready')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  await api.call('POST', `/v1/turns/${turnId}/resume`, {})
+  const events = await api.ended(id, turnId)
+  assert.deepEqual(
+    ofType(events, 'tool-result').map(({ text }) => text),
+    ['act done 1'],
+  )
+  assert.match(JSON.stringify(model.asked[0]?.tools), /mcp__s__act/)
+})
+
+test('a server that becomes ready within awayMs: the first request to the model has its tools', async (t) => {
+  const bad = badServer(tempFolder(t), 'late')
+  const { api, model } = await start(t, inOrder(done), { s: bad.config }, { limits: { mcpGraceMs: 1 } })
+  const { id } = await api.session({ tools: ['mcp__s'] })
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, (event) => event.type === 'step-start')
+  bad.open()
+  await api.ended(id, turnId)
+  assert.match(JSON.stringify(model.asked[0]?.tools), /mcp__s__act/)
 })
 
 test('the tools of a server that starts late join the same turn', async (t) => {
