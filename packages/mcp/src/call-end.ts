@@ -54,9 +54,9 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
     return { kind: 'answered', isError: true, text: message }
   }
   if (!call.isSent) return refused(away, messageOf(thrown))
-  if (SdkError.isInstance(thrown)) return sdkEnd(thrown, lost, away)
+  if (SdkError.isInstance(thrown)) return sdkEnd(thrown, lost, away, callee)
   if (isFault(thrown) && thrown.category === 'payload_too_large')
-    return { kind: 'answered', isError: true, text: `This was not run: ${thrown.error}` }
+    return { kind: 'refused', fault: thrown.with({ sideEffects: 'none' }) }
   const classified = classify(thrown, { boundary: 'mcp', ...callee })
   const isUnsent = classified.report.phase === 'connect'
   if (isUnsent) return { kind: 'refused', fault: classified.with({ sideEffects: 'none' }) }
@@ -145,11 +145,21 @@ function sdkEnd(
   thrown: InstanceType<typeof SdkError>,
   lost: (category: FaultCategory, detail: string) => CallEnd,
   away: FaultCategory,
+  callee: Callee,
 ): CallEnd {
-  if (isTimeout(thrown)) return lost(away, 'it did not answer in time')
+  if (isTimeout(thrown)) return { kind: 'lost', fault: timeoutFault(thrown, away, callee) }
   if (!UNUSABLE.has(thrown.code)) return lost(away, messageOf(thrown))
   const text = `The tool ran, but its server sent a result that cannot be used: ${messageOf(thrown)}`
   return { kind: 'answered', isError: true, text }
+}
+
+/** The client of the SDK has told the server to stop. */
+function timeoutFault(cause: unknown, category: FaultCategory, callee: Callee): Fault {
+  const message = {
+    happened: `The MCP server ${callee.name} did not answer in time, and was told to stop.`,
+    advice: `callMs of [mcp.${callee.name}] says how long a call may go without an answer or progress.`,
+  }
+  return new Fault(category, { cause, sideEffects: 'unknown', facts: callee, message })
 }
 
 const UNUSABLE: ReadonlySet<SdkErrorCode> = new Set([SdkErrorCode.InvalidResult, SdkErrorCode.UnsupportedResultType])

@@ -245,7 +245,7 @@ export class McpServer {
 }
 
 /** These say nothing about the connection. */
-const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered'])
+const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered', 'payload_too_large'])
 
 const ATTEMPTS_MAX = 5
 

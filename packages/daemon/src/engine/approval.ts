@@ -12,6 +12,7 @@ import { stopTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
 import { isMcpTool } from './mcp-call.ts'
 import { parkTurn } from './park.ts'
+import { notRun } from './tool-outcome.ts'
 import type { Ports } from './ports.ts'
 
 /** Why this call needs a yes, or null if it does not. */
@@ -55,16 +56,17 @@ export async function askApproval(ports: Ports, session: LiveSession, call: Tool
   await parkTurn(ports, session, fault.report, null, decision.because, question) // I1
 }
 
-/** The events of an answer. Throws if the turn does not wait, or not for this call. */
+/** The events of an answer, none if it was given before. Throws if the turn does not wait, or not for this call. */
 export function approvalDrafts(
   fold: SessionFold,
   turnId: string,
   { callId, decision, reason }: TurnApprove,
 ): readonly EventDraft[] {
   const { turn } = fold
+  const call = turn?.id === turnId ? turn.calls.find((entry) => entry.callId === callId) : undefined
+  if (call?.approval?.decision === decision) return [] // a client that sees the question again answers it again
   if (turn?.id !== turnId || turn.parked === null)
     throw new Fault('turn_not_parked', { facts: { detail: 'not waiting for an approval' }, turnId })
-  const call = turn.calls.find((entry) => entry.callId === callId)
   if (call?.approval == null || call.approval.decision !== null || call.result !== null)
     throw new Fault('not_found', { facts: { name: 'call that waits for an approval under this id' }, turnId })
   const approval = { type: 'approval', turnId, callId, decision, actor: 'user', reason: reason ?? null } as const
@@ -73,8 +75,10 @@ export function approvalDrafts(
 
 /** The model reads that the call was denied, and why. */
 export async function denyCall(session: LiveSession, { callId }: ToolCall, reason: string | null): Promise<void> {
-  const text = `This was not run: the user denied it${reason === null || reason === '' ? '.' : `, saying: ${reason}`}`
-  await session.append({ type: 'tool-result', turnId: session.currentTurn.id, callId, outcome: 'failed', text })
+  const { outcome, text } = notRun(
+    `the user denied it${reason === null || reason === '' ? '.' : `, saying: ${reason}`}`,
+  )
+  await session.append({ type: 'tool-result', turnId: session.currentTurn.id, callId, outcome, text })
 }
 
 // ---- details ----

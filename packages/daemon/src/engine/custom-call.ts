@@ -9,7 +9,7 @@ import { runBash } from './bash.ts'
 import type { LiveSession } from './live-session.ts'
 import type { GiveUp } from './performed.ts'
 import type { Ports } from './ports.ts'
-import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
+import { notRun, type ToolOutcome } from './tool-outcome.ts'
 
 export async function runCustom(
   ports: Ports,
@@ -19,9 +19,7 @@ export async function runCustom(
 ): Promise<ToolOutcome | GiveUp> {
   const command = customCommand(config, call.arguments, call.execId)
   if (Buffer.byteLength(command) > INPUT_BYTES_MAX)
-    return failedOutcome(
-      `This was not run: its arguments have more than ${INPUT_BYTES_MAX} bytes. Write them to a file.`,
-    )
+    return notRun(`its arguments have more than ${INPUT_BYTES_MAX} bytes. Write them to a file.`)
   const mayRepeat = config.effect === 'pure' || config.effect === 'idempotent'
   return runBash(ports, session, call, { command }, mayRepeat)
 }

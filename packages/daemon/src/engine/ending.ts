@@ -14,8 +14,8 @@ import { addUsage } from '../turn/usage.ts'
 import { changedFiles } from './changed-files.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Ports } from './ports.ts'
-import { ENDED_TOO_EARLY, notRun, stopCall } from './stop-call.ts'
-import type { ToolOutcome } from './tool-outcome.ts'
+import { ENDED_TOO_EARLY, stopCall } from './stop-call.ts'
+import { notRun, type ToolOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Open calls that may have started are `unknown`; the others were not run. */
 export async function endTurn(ports: Ports, session: LiveSession, fault: Fault): Promise<void> {
@@ -24,7 +24,7 @@ export async function endTurn(ports: Ports, session: LiveSession, fault: Fault):
   await session.transact(({ turn }) => {
     if (turn === null || turn.id !== turnId) return null // I1
     const results = openCalls(turn).map((call) =>
-      resultOf(turn, call, session.calls.mayHaveStarted(call.callId) ? ENDED_TOO_EARLY : notRun(fault)),
+      resultOf(turn, call, session.calls.mayHaveStarted(call.callId) ? ENDED_TOO_EARLY : notRun(fault.error)),
     )
     return { drafts: [...results, { ...terminal(turn.id, fault.report), ...usedBy(turn, session.unsaid), ...files }] }
   })

@@ -13,13 +13,13 @@ import type { LiveSession } from './live-session.ts'
 import { mayUse } from './offered.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
-import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
+import { CANCELLED_LATE, notRun, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export const isMcpTool = (tool: string): boolean => tool.startsWith('mcp__')
 
 export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome> {
   const server = ports.outside.serverOf(call.tool)
-  if (server === undefined || !mayUse(session.data, call.tool, server.name)) return failedOutcome(noSuchTool(call.tool))
+  if (server === undefined || !mayUse(session.data, call.tool, server.name)) return notRun(noSuchTool(call.tool))
   const { signal } = session
   const { taskId } = call.sent
   if (taskId !== undefined) return outcomeOf(session, await server.follow({ taskId, pollMs: undefined }, signal)) // I3
@@ -27,7 +27,7 @@ export async function runMcp(ports: Ports, session: LiveSession, call: ToolCall)
   const mayRepeat = (): boolean => sends < SENDS_MAX && ports.outside.tool(call.tool)?.mayRepeat === true // I2
   if (sends > 0 && server.state !== 'ready')
     await server.settled(AbortSignal.any([signal, AbortSignal.timeout(server.awayMs)]))
-  if (sends > 0 && !mayRepeat()) return unknownCall('Breakfall was interrupted while it ran')
+  if (sends > 0 && !mayRepeat()) return unknownOutcome('Breakfall was interrupted while it ran')
   const sent = (more: { readonly taskId?: string; readonly refused?: boolean } = {}): Promise<unknown> =>
     session.append({
       type: 'tool-output',
@@ -79,21 +79,13 @@ function outcomeOf(session: LiveSession, end: CallEnd): ToolOutcome {
     case 'answered':
       return { outcome: end.isError ? 'failed' : 'ok', text: forModel(session.secrets.scrub(end.text)) }
     case 'refused':
-      return failedOutcome(`This was not run. ${end.fault.error}`)
+      return notRun(end.fault.error)
     case 'lost':
+      return unknownOutcome(end.fault.report.message?.happened ?? end.fault.error) // its advice is for people
     case 'task':
-      return unknownCall(end.kind === 'lost' ? withoutDot(end.fault.error) : 'its task was not followed')
+      return unknownOutcome('its task was not followed')
     case 'cancelled':
       session.signal.throwIfAborted() // the cancel, the deadline or the shutdown says what follows
-      return unknownCall('it was cancelled')
-  }
-}
-
-const withoutDot = (text: string): string => text.replace(/\.$/, '')
-
-export function unknownCall(why: string): ToolOutcome {
-  return {
-    outcome: 'unknown',
-    text: `It is unknown whether this ran: ${why}. It may have had all, some or none of its effects, and it was not run again. Check what it did before you repeat it.`,
+      return CANCELLED_LATE
   }
 }

@@ -16,14 +16,14 @@ import { isMcpTool } from './mcp-call.ts'
 import { forModel } from './output.ts'
 import type { Ports } from './ports.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
-import { failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+import { CANCELLED_BEFORE, CANCELLED_LATE, notRun, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 /** `isUnsure`: the call may have had effects that the outcome does not tell. */
 type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
 
 export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
   const { runnerId } = session.data
-  if (isMcpTool(call.tool)) return stopMcp(call, fault)
+  if (isMcpTool(call.tool)) return call.sent.times === 0 ? neverRan(fault) : mayHaveRun(fault)
   if (
     call.tool === 'read' ||
     call.tool === 'process' ||
@@ -32,12 +32,8 @@ export async function stopCall(ports: Ports, session: LiveSession, call: ToolCal
   )
     return neverRan(fault)
   if (!IN_DAEMON.has(call.tool)) return stopCommand(ports, session, call, runnerId, fault)
-  return isCancel(fault)
-    ? { outcome: 'cancelled', text: 'Cancelled: the file may or may not have been written.', isUnsure: true }
-    : { ...ENDED_TOO_EARLY, isUnsure: true }
+  return mayHaveRun(fault)
 }
-
-export const notRun = (fault: Fault): ToolOutcome => failedOutcome(`This was not run: ${fault.error}`)
 
 export const ENDED_TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended before its outcome was known')
 
@@ -49,17 +45,12 @@ const IN_DAEMON: ReadonlySet<string> = new Set(['read', 'write', 'edit', 'proces
 const isCancel = (fault: Fault): boolean => fault.class === 'cancelled'
 
 function neverRan(fault: Fault): StoppedCall {
-  const outcome: ToolOutcome = isCancel(fault)
-    ? { outcome: 'cancelled', text: 'Cancelled before it ran.' }
-    : notRun(fault)
-  return { ...outcome, isUnsure: false }
+  return { ...(isCancel(fault) ? CANCELLED_BEFORE : notRun(fault.error)), isUnsure: false }
 }
 
-/** The end of the call has told its server, which may or may not stop. */
-function stopMcp(call: ToolCall, fault: Fault): StoppedCall {
-  if (call.sent.times === 0) return neverRan(fault)
-  const text = 'Cancelled: its server was told. It may have had all, some or none of its effects.'
-  return { ...(isCancel(fault) ? { outcome: 'cancelled', text } : ENDED_TOO_EARLY), isUnsure: true }
+/** If it was sent to a server, the end of the call told it to stop. */
+function mayHaveRun(fault: Fault): StoppedCall {
+  return { ...(isCancel(fault) ? CANCELLED_LATE : ENDED_TOO_EARLY), isUnsure: true }
 }
 
 async function stopCommand(

@@ -1,5 +1,10 @@
-/** The outcome of a tool call, for the journal and for the model. */
+/**
+ * The outcome of a tool call, for the journal and for the model. A call can end without an answer in four ways, and each has one
+ * sentence here, whether a box, a command of the user or an MCP server was called: by it the model decides whether to call again.
+ */
 import type { ExecExit, TOOL_OUTCOMES } from '@breakfall/wire'
+
+const MAY_HAVE_RUN = 'It may have had all, some or none of its effects'
 
 export type ToolOutcome = {
   readonly outcome: (typeof TOOL_OUTCOMES)[number]
@@ -7,16 +12,22 @@ export type ToolOutcome = {
   readonly exit?: ExecExit | undefined
 }
 
-export function unknownOutcome(why: string): ToolOutcome {
-  return {
-    outcome: 'unknown',
-    text: `It is unknown whether this ran: ${why}. It may have had all, some or none of its effects, and it was not run again. Check the workspace before you repeat it.`,
-  }
-}
-
-export const BOX_LOST: ToolOutcome = {
-  outcome: 'failed',
-  text: 'This was not run: the sandbox of this session was lost, with every file in it. A new, empty one was created. Start over from there.',
-}
-
 export const failedOutcome = (text: string): ToolOutcome => ({ outcome: 'failed', text })
+
+/** It was refused, or did not leave. `why` is a sentence. */
+export const notRun = (why: string): ToolOutcome => failedOutcome(`This was not run: ${why}`)
+
+/** It left, and its answer was lost or did not come in time. */
+export const unknownOutcome = (why: string): ToolOutcome => ({
+  outcome: 'unknown',
+  text: `It is unknown whether this ran: ${why.replace(/\.$/, '')}. ${MAY_HAVE_RUN}, and it was not run again. Check what it did before you repeat it.`,
+})
+
+export const CANCELLED_BEFORE: ToolOutcome = { outcome: 'cancelled', text: 'Cancelled before it ran.' }
+
+/** It was told to stop, which undoes nothing. */
+export const CANCELLED_LATE: ToolOutcome = { outcome: 'cancelled', text: `Cancelled while it ran. ${MAY_HAVE_RUN}.` }
+
+export const BOX_LOST: ToolOutcome = notRun(
+  'the sandbox of this session was lost, with every file in it. A new, empty one was created. Start over from there.',
+)

@@ -51,6 +51,21 @@ test('a call waits durably, survives a restart, runs once after a yes for the se
   assert.deepEqual([late.status, late.json['category']], [409, 'turn_not_parked'])
 })
 
+test('the same answer is accepted once more, and another one is not', async (t) => {
+  const bad = badServer(tempFolder(t))
+  const both = { calls: [...(act(1).calls ?? []), ...(act(2).calls ?? [])] }
+  const { api } = await rig(t, inOrder(both, done), { mcp: { s: bad.config }, limits })
+  const { id } = await api.session({ tools: ['mcp__s'] })
+  const turnId = await api.prompt(id, 'go')
+  const callId = question(await api.events(id, isParked))?.callId ?? ''
+  const answer = async (decision: string): Promise<number> =>
+    (await api.call('POST', `/v1/turns/${turnId}/approve`, { callId, decision })).status
+  assert.equal(await answer('allow'), 202)
+  const asked = await api.events(id, ({ type, seq }) => type === 'parked' && seq > 10)
+  assert.equal(asked.filter(({ type }) => type === 'approval-requested').length, 2)
+  assert.deepEqual([await answer('allow'), await answer('deny'), bad.ran('act')], [202, 404, 1])
+})
+
 test('a denial reaches the model with its reason, and the call does not run', async (t) => {
   const bad = badServer(tempFolder(t))
   const { api, model } = await rig(t, inOrder(act(1), done), { mcp: { s: bad.config }, limits })

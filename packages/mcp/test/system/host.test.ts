@@ -176,9 +176,11 @@ test('a cancel of a task reaches the server', LIMIT, async (t) => {
 test('progress resets the idle clock, and without progress the call ends', LIMIT, async (t) => {
   const slow = await start(t, { ...badServer(tempFolder(t), 'slow').config, callMs: 1_500 })
   assert.equal(textOf(await call(slow.server, 'act', { n: 3_500 })), 'act done 3500')
-  const hung = await start(t, { ...badServer(tempFolder(t), 'hangs').config, callMs: 300 })
+  const hangs = badServer(tempFolder(t), 'hangs')
+  const hung = await start(t, { ...hangs.config, callMs: 300 })
   const end = await call(hung.server, 'act')
-  assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time/)
+  assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time, and was told to stop\./)
+  await until(() => hangs.ran('cancelled') === 1)
 })
 
 test('a call that reports progress forever still ends, at twelve times its limit', LIMIT, async (t) => {
