@@ -144,6 +144,61 @@ test('the check finds forbidden, undeclared and relative imports, and a static i
   assert.equal(violations(source('packages/cli/src/x.ts', "const a = await import('@breakfall/chaos')")).length, 0)
 })
 
+/** Who imports whom among the folders and files that lie side by side, by the folder they lie in. */
+type Siblings = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>
+
+function siblingsOf(files: readonly Source[]): Siblings {
+  const found = new Map<string, Map<string, Set<string>>>()
+  for (const { path, text } of files) {
+    for (const { specifier } of importsOf(text)) {
+      if (!specifier.startsWith('.')) continue
+      const from = path.split('/')
+      const to = resolveRelative(path, specifier).split('/')
+      const at = from.findIndex((part, index) => part !== to[index])
+      const parent = from.slice(0, at).join('/')
+      const children = found.get(parent) ?? new Map<string, Set<string>>()
+      const imported = children.get(from[at] ?? '') ?? new Set<string>()
+      found.set(parent, children.set(from[at] ?? '', imported.add(to[at] ?? '')))
+    }
+  }
+  return found
+}
+
+/** Ways that lead from a folder or file back to itself, the shortest for each place that has one. */
+export function circles(files: readonly Source[]): readonly string[] {
+  return [...siblingsOf(files)].flatMap(([parent, imports]) =>
+    [...imports.keys()].flatMap((start) => {
+      const queue: string[][] = [[start]]
+      const seen = new Set<string>()
+      for (const way of queue) {
+        const next = imports.get(way.at(-1) ?? '') ?? new Set<string>()
+        if (next.has(start)) return [`${parent}: ${[...way, start].join(' → ')}`]
+        for (const name of next) if (!seen.has(name)) queue.push([...way, (seen.add(name), name)])
+      }
+      return []
+    }),
+  )
+}
+
+test('folders have a direction: none depends on one that depends on it', () => {
+  assert.deepEqual(circles(sources('packages/*/src/**/*.{ts,tsx}')), [])
+})
+
+test('the check finds folders that need each other, directly, through a third one, and through a file beside them', () => {
+  const source = (path: string, specifier: string): Source => {
+    const text = `import type { A } from '${specifier}'`
+    return { path: `packages/x/src/${path}`, text, code: text }
+  }
+  assert.deepEqual(circles([source('a/1.ts', '../b/2.ts'), source('a/2.ts', './1.ts')]), [])
+  assert.equal(circles([source('a/1.ts', '../b/2.ts'), source('b/3.ts', '../a/4.ts')]).length, 2)
+  assert.equal(
+    circles([source('a/1.ts', '../b/2.ts'), source('b/3.ts', '../c/4.ts'), source('c/5.ts', '../a/6.ts')]).length,
+    3,
+  )
+  assert.equal(circles([source('a/b/1.ts', '../c/2.ts'), source('a/c/3.ts', '../b/4.ts')]).length, 2)
+  assert.equal(circles([source('options.ts', './a/1.ts'), source('a/2.ts', '../options.ts')]).length, 2)
+})
+
 test('tests and benchmarks import only what some package or the root declares', () => {
   const rootManifest = manifest('package.json')
   const declared = new Set(Object.keys(rootManifest.devDependencies ?? {}))
