@@ -132,3 +132,42 @@ test('thoughts and text in one chunk are told apart where a heal joins them', as
   ])
   assert.deepEqual(partsOf(got).slice(2), [{ text: 'lo' }, { text: '' }])
 })
+
+// ---- arguments that are streamed ----
+
+const begins = { functionCall: { name: 'getWeather', willContinue: true } }
+const grows = {
+  functionCall: {
+    partialArgs: [{ jsonPath: '$.location', stringValue: 'Boston', willContinue: true }],
+    willContinue: true,
+  },
+}
+const over = { functionCall: {} }
+const STREAMED: readonly (readonly (readonly object[])[])[] = [
+  [[begins], [grows], [over]],
+  [[begins], [grows], [over], [begins], [grows, over]],
+  [[begins, grows], [begins, over]], // the next call begins without an end of the first
+  [[begins], [over]],
+  [[begins], [grows]], // the model stops without an end of its last call
+  [[{ functionCall: { name: 'a', partialArgs: [{ jsonPath: '$.n', numberValue: 1 }] } }, { functionCall: { name: 'b' } }]],
+]
+
+test('calls with streamed arguments arrive as they came, at the first request', async () => {
+  for (const chunks of STREAMED) {
+    const answer = [...chunks.map((parts) => chunkOf(parts)), stops()]
+    const got = await relayed([stream(...answer)])
+    assert.deepEqual([got.status, got.requests.length], [200, 1], JSON.stringify(chunks))
+    assert.equal(got.body, answer.join(''))
+  }
+})
+
+test('a call with streamed arguments that breaks, or ends at the token limit, is asked for again', async () => {
+  const whole = [chunkOf([begins]), chunkOf([grows]), chunkOf([over]), stops()]
+  for (let at = 1; at <= 3; at++) {
+    const got = await relayed([cut(...whole.slice(0, at)), stream(...whole)])
+    assert.deepEqual([got.body.replace(/^:.*\n\n/gm, ''), got.requests.length], [whole.join(''), 2])
+  }
+  const short = stream(chunkOf([begins]), chunkOf([grows], { finishReason: 'MAX_TOKENS' }))
+  const refused = await relay([short], { api: 'gemini', policy: { attemptsMax: 2 } })
+  assert.equal(refused.outcome.fault?.category, 'tool_call_truncated')
+})

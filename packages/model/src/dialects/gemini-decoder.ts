@@ -3,7 +3,9 @@
  *
  * I1  There is no terminal event, and translating proxies put `STOP` on empty first chunks. So a finish reason counts only if
  *     nothing follows it and the body ends properly: `close`.
- * I2  Function calls come whole. A cut never leaves half a call, but may lose the calls after it.
+ * I2  Function calls come whole: a cut never leaves half a call, but may lose the calls after it. If the client asked for streamed
+ *     arguments, they come in pieces with paths, which nobody here puts together. Such a call is over when a part does not say
+ *     that it continues, or the model stops.
  */
 import { Fault } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
@@ -62,7 +64,8 @@ export class GeminiDecoder implements AnswerDecoder {
     if (!this.isTail) return
     const isAtLimit = ({ reason }: Candidate): boolean => reason === 'MAX_TOKENS'
     const reason = deciding([...this.#candidates.values()], this.answer, isAtLimit)?.reason ?? 'STOP'
-    this.answer.finish = finishOf(reason, this.answer.tools.length > 0) // I1
+    const hasCalls = this.answer.tools.some(({ form }) => form === 'json')
+    this.answer.finish = finishOf(reason, hasCalls) // I1
     this.answer.ended = true
   }
 
@@ -75,6 +78,7 @@ export class GeminiDecoder implements AnswerDecoder {
       for (const part of objectsIn(objectOr(content)['parts'])) this.#part(own, part)
       const isReason = typeof finishReason === 'string' && finishReason !== 'FINISH_REASON_UNSPECIFIED'
       if (isReason || this.answer.progress !== before) own.reason = isReason ? finishReason : undefined // I1
+      if (own.growing !== undefined && finishReason === 'STOP') own.growing.isDone = true // I2
     }
     const { blockReason } = objectOr(promptFeedback)
     if (typeof blockReason === 'string') {
@@ -87,7 +91,7 @@ export class GeminiDecoder implements AnswerDecoder {
   #candidateAt(index: number): Candidate {
     const known = this.#candidates.get(index)
     if (known !== undefined) return known
-    const made: Candidate = { open: undefined, reason: undefined, lastCall: undefined }
+    const made: Candidate = { open: undefined, growing: undefined, reason: undefined, lastCall: undefined }
     this.#candidates.set(index, made)
     this.answer.choices = Math.max(this.answer.choices, index + 1)
     return made
@@ -95,17 +99,26 @@ export class GeminiDecoder implements AnswerDecoder {
 
   #part(own: Candidate, { text, thought, functionCall }: JsonObject): void {
     const { answer } = this
-    if (isObject(functionCall)) {
-      own.open = undefined
-      const call = answer.openTool(stringOr(functionCall['id']), stringOr(functionCall['name']))
-      own.lastCall = call
-      answer.growTool(call, objectArguments(functionCall['args']))
-      return
-    }
+    if (isObject(functionCall)) return this.#call(own, functionCall)
     if (typeof text !== 'string' || text === '') return
     const kind = thought === true ? 'reasoning' : 'text'
     if (own.open?.kind !== kind) own.open = answer.openText(kind)
     answer.growText(own.open, text)
+  }
+
+  /** I2 */
+  #call(own: Candidate, { id, name, args, partialArgs, willContinue }: JsonObject): void {
+    own.open = undefined
+    const isStreamed = willContinue === true || partialArgs !== undefined
+    let call = own.growing
+    if (call === undefined || stringOr(name) !== '') {
+      if (call !== undefined) call.isDone = true // the next one begins
+      call = own.lastCall = this.answer.openTool(stringOr(id), stringOr(name), isStreamed ? 'item' : 'json')
+    }
+    const piece = partialArgs === undefined ? '' : JSON.stringify(partialArgs)
+    this.answer.growTool(call, call.form === 'item' ? piece : objectArguments(args))
+    call.isDone = willContinue !== true
+    own.growing = call.isDone ? undefined : call
   }
 
   #usage(usage: unknown): void {
@@ -119,7 +132,13 @@ export class GeminiDecoder implements AnswerDecoder {
   }
 }
 
-type Candidate = { open: TextPart | undefined; reason: string | undefined; lastCall: ToolPart | undefined }
+type Candidate = {
+  open: TextPart | undefined
+  /** The call whose arguments continue. */
+  growing: ToolPart | undefined
+  reason: string | undefined
+  lastCall: ToolPart | undefined
+}
 
 /** Gemini's finish reasons under the names of OpenAI's chat API. */
 const FINISH: Readonly<Record<string, string>> = {
