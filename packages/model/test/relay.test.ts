@@ -381,3 +381,12 @@ test('undefined options count as not given', async () => {
 })
 
 type Chunk = { id: string; model: string; choices: { delta: { role?: string } }[] }
+
+test('a call that lacks a required parameter reaches the client at the second request, or at once if text went out', async () => {
+  const lacks = stream(role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done)
+  const held = await relayed([lacks])
+  assert.deepEqual([held.status, held.calls, held.requests.length], [200, ['{"cmd":"ls"}'], 2])
+  const afterText = stream(role, text('Hello'), callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done)
+  const sent = await relayed([afterText], { hold: 'tools' })
+  assert.deepEqual([sent.status, sent.text, sent.calls, sent.requests.length], [200, 'Hello', ['{"cmd":"ls"}'], 1])
+})

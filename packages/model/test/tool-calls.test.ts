@@ -5,7 +5,7 @@ import { ask } from './collect.ts'
 import { GOOD_CALL, play } from './play.ts'
 import { startModelServer } from '../../../test/kit/model-server.ts'
 import { callMore, callStart, done, finish, role } from '../../../test/kit/openai-frames.ts'
-import { head, lastChunk, type Play } from '../../../test/kit/plays.ts'
+import { head, json, lastChunk, type Play } from '../../../test/kit/plays.ts'
 
 const CUT_CALLS: readonly (readonly [string, readonly Play[], string])[] = [
   ['cut arguments', [callStart('c', 'bash', '{"command":"rm -r'), finish('tool_calls')], 'tool_calls'],
@@ -36,6 +36,21 @@ test('a complete call without a required parameter is reported with that paramet
   const lacks = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done, lastChunk]
   const got = await play([lacks, GOOD_CALL])
   assert.match(got.failed[0]?.fault.error ?? '', /call to tool bash is invalid \(it lacks command\)/)
+})
+
+test('a complete call that lacks a required parameter twice is the answer', async () => {
+  const lacks = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('tool_calls'), done, lastChunk]
+  const got = await play([lacks, json(503, {}), lacks, lacks])
+  assert.deepEqual(
+    got.failed.map(({ fault }) => fault.reason ?? fault.category),
+    ['missing_parameter', 'model_overloaded', 'missing_parameter'],
+  )
+  assert.deepEqual(
+    got.calls.map(({ arguments: args }) => args),
+    [{ cmd: 'ls' }],
+  )
+  const cut = [head(), role, callStart('c', 'bash', '{"cmd":"ls"}'), finish('length'), done, lastChunk]
+  assert.equal((await play([lacks, cut, GOOD_CALL])).requests.length, 3)
 })
 
 test('complete arguments that are not JSON are reported as invalid, not as cut short', async () => {

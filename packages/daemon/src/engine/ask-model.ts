@@ -10,7 +10,7 @@
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
 import { type AnswerRequest, type Fallback, type TryOptions, type Usage } from '@breakfall/model'
-import { ladderOf, nextRung, type Target, targetsOf, wasEmpty } from '@breakfall/model/internal'
+import { ladderOf, nextRung, type Target, targetsOf } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { TurnModel } from '../providers/providers.ts'
 import { type Price, priceOf, usedOf } from '../turn/cost.ts'
@@ -209,8 +209,7 @@ function optionsOf(
 ): TryOptions {
   const { policy, signal } = session
   const turn = session.currentTurn
-  const emptyBefore = wasEmpty(turn.answer.lastFault)
-  const options = { attempt, kept, emptyBefore, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
+  const options = { attempt, kept, lastFault: turn.answer.lastFault, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
   if (served === undefined) return { ...options, signal }
   return { ...options, signal: AbortSignal.any([signal, served.signal]), onBytes: () => served.progress() }
 }

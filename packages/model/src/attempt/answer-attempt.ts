@@ -57,8 +57,8 @@ export type AttemptPlan = {
   readonly nextPartId: () => string
   readonly required: RequiredParameters
   readonly maxTokens: number | undefined
-  /** The attempt before this one was complete and held nothing: so may this one. */
-  readonly emptyBefore: boolean
+  /** Of the attempt before this one. */
+  readonly lastFault: FaultReport | null
   readonly policy: Policy
   readonly signal: AbortSignal
   readonly now: () => number
@@ -76,6 +76,8 @@ export type AnswerSink = {
   readonly prefersWhole?: boolean
   /** Its reader is behind: a connection that is made now is paused. */
   readonly isFull?: boolean
+  /** What went out cannot be taken back. */
+  readonly isCommitted?: boolean
   /** An answer that was filtered is complete: the client gets it as its API reports it. */
   readonly takesFiltered?: boolean
   head?(status: number, headers: IncomingHttpHeaders): void
@@ -389,8 +391,9 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   #verdict(broken?: Fault): Verdict {
-    const { profile, required, emptyBefore, maxTokens } = this.plan
-    const verdict = judge(this.answer, this.#dialect, profile, required, { broken, emptyBefore, maxTokens })
+    const { profile, required, lastFault, maxTokens } = this.plan
+    const { isCommitted } = this.#sink
+    const verdict = judge(this.answer, this.#dialect, profile, required, { broken, lastFault, isCommitted, maxTokens })
     if (verdict.complete || verdict.fault === broken || this.#sink.takesFiltered !== true) return verdict
     return verdict.fault.category === 'model_content_filtered' ? FILTERED : verdict
   }

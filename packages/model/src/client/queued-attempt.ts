@@ -1,6 +1,6 @@
 /** One attempt whose answer goes into a queue of events, for a caller that asks a model itself. */
 import { randomUUID } from 'node:crypto'
-import type { Fault, Policy } from '@breakfall/faults'
+import type { Fault, FaultReport, Policy } from '@breakfall/faults'
 import { MemoryBudget } from '@breakfall/wire/node'
 import { AnswerAttempt, type AnswerSink } from '../attempt/answer-attempt.ts'
 import { withReplay } from '../attempt/replay.ts'
@@ -25,7 +25,7 @@ export type QueuedOptions = {
   readonly nextPartId: () => string
   readonly events: ProgressQueue
   readonly onBytes?: (() => void) | undefined
-  readonly emptyBefore?: boolean | undefined
+  readonly lastFault?: FaultReport | null | undefined
   readonly trace?: CallTrace | undefined
 }
 
@@ -57,7 +57,7 @@ export class QueuedAttempt implements AnswerSink {
   readonly #drafts = new Map<string, number>()
 
   constructor(options: QueuedOptions) {
-    const { attempt, target, kept, trace, emptyBefore = false } = options
+    const { attempt, target, kept, trace, lastFault = null } = options
     const { request, api, profile } = target
     const resumed = kept !== ''
     this.#options = options
@@ -81,7 +81,7 @@ export class QueuedAttempt implements AnswerSink {
         choices: 1,
         required: requiredParameters(request),
         maxTokens: request.maxTokens,
-        emptyBefore,
+        lastFault,
         memory: clientMemory.open(),
         trace: { traceparent: trace?.traceparent, backoffMs: trace?.backoffMs, attempt },
         onProgress: trace?.chunk === undefined ? undefined : () => trace.chunk?.(),

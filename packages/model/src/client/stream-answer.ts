@@ -25,7 +25,6 @@ import { reduceAnswer } from '../machine/reduce-answer.ts'
 import { type AnswerState, initialAnswer, nextAttempt, shownText } from '../machine/state.ts'
 import { QueuedAttempt } from './queued-attempt.ts'
 import { partCounter } from '../dialects/read-answer.ts'
-import { wasEmpty } from '../dialects/proof.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
 import { ChatSpan } from '../telemetry/chat-span.ts'
 import { takesPrefill, type Target, targetsOf } from '../attempt/target.ts'
@@ -114,7 +113,7 @@ class AnswerRun {
       now: this.#now,
       nextPartId: this.#nextPartId,
       events: this.events,
-      emptyBefore: wasEmpty(this.#state.lastFault),
+      lastFault: this.#state.lastFault,
       trace: this.#chat,
     })
     this.#current = current

@@ -43,7 +43,7 @@ function begin(request: AnswerRequest, options: TryOptions & { readonly policy: 
     nextPartId: partCounter(),
     events,
     onBytes: options.onBytes,
-    emptyBefore: options.emptyBefore,
+    lastFault: options.lastFault,
     trace: options.trace,
   })
   void finish(attempt, events).finally(() => lifetime.dispose())

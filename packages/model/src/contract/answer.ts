@@ -170,8 +170,8 @@ export type TryOptions = Pick<AnswerOptions, 'signal' | 'policy' | 'now' | 'dead
   readonly kept?: string | undefined
   /** Called for every read of the response. A caller can use it to detect a server that hangs. */
   readonly onBytes?: (() => void) | undefined
-  /** The attempt before this one was complete and held nothing: then so may this one. */
-  readonly emptyBefore?: boolean | undefined
+  /** Of the attempt before this one. An answer that holds nothing, or a call that lacks a parameter, is accepted the second time. */
+  readonly lastFault?: FaultReport | null | undefined
   readonly trace?: CallTrace | undefined
 }
 

@@ -3,10 +3,11 @@
  *
  * I1  Only the protocol's own sign proves it: a finish reason, or an end marker if the profile accepts one. A connection that
  *     ended properly proves nothing.
- * I2  A tool call is complete when its JSON is an object with every required parameter. One without JSON is complete when the
- *     protocol says so: a prefix of free text looks complete, too. No arguments at all mean an empty object, but not where the
- *     token limit may have cut them off: in the last call of an answer that it ended.
- * I3  An answer that holds nothing is suspect. It is asked for again once, and then it is the answer.
+ * I2  A tool call is complete when its JSON is an object. One without JSON is complete when the protocol says so: a prefix of free
+ *     text looks complete, too. No arguments at all mean an empty object, but not where the token limit may have cut them off: in
+ *     the last call of an answer that it ended.
+ * I3  An answer that holds nothing is suspect, and so is a call that lacks a required parameter. Either is asked for again once, and
+ *     then it is the answer: the model learns from its agent what is missing. Not at the token limit, which may be what it lacks.
  */
 import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
 import { OUTPUT_LIMIT } from '@breakfall/faults/internal'
@@ -32,8 +33,10 @@ export type Verdict =
 export type JudgeOptions = {
   /** What ended the transport, if something did. */
   readonly broken?: Fault | undefined
-  /** The attempt before this one was complete and held nothing. */
-  readonly emptyBefore?: boolean | undefined
+  /** Of the attempt before this one. */
+  readonly lastFault?: FaultReport | null | undefined
+  /** What went out cannot be taken back, so a call that lacks something is the answer. */
+  readonly isCommitted?: boolean | undefined
   /** The limit that the request set. */
   readonly maxTokens?: number | undefined
 }
@@ -43,13 +46,14 @@ export function judge(
   { proof }: Pick<Dialect, 'proof'>,
   profile: Profile,
   required: RequiredParameters,
-  { broken, emptyBefore = false, maxTokens }: JudgeOptions = {},
+  { broken, lastFault, isCommitted = false, maxTokens }: JudgeOptions = {},
 ): Verdict {
   const finish = answer.finish !== null && isAtLimit(answer, profile, maxTokens) ? LENGTH : answer.finish
   const endsByReason = proof !== 'end_event'
   if (finish !== null && (endsByReason || answer.ended)) {
-    if (answer.isEmpty && !emptyBefore) return { complete: false, fault: saysNothing() } // I3
-    return finished(answer, finish, required)
+    if (answer.isEmpty && lastFault?.reason !== EMPTY) return { complete: false, fault: saysNothing() } // I3
+    const mayLack = finish !== LENGTH && (isCommitted || lastFault?.reason === LACKS) // I3
+    return finished(answer, finish, mayLack ? NOTHING_REQUIRED : required)
   }
   if (broken !== undefined) return { complete: false, fault: broken }
   if (endsByReason && answer.ended && profile.doneMarker === 'accept') return unnamedEnd(answer, required)
@@ -57,9 +61,6 @@ export function judge(
     return { complete: true, proven: false, finish: 'stop', calls: [] }
   return { complete: false, fault: incomplete(answer) }
 }
-
-/** An answer that held nothing was the last failure: another one like it is accepted. */
-export const wasEmpty = (lastFault: FaultReport | null): boolean => lastFault?.reason === EMPTY
 
 /** A tool of the provider may have run, and another request could run it again: a person decides. */
 export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault {
@@ -76,7 +77,10 @@ export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault
 // ---- details, in the order they are used above ----
 
 const EMPTY = 'empty_answer'
+const LACKS = 'missing_parameter'
 const LENGTH = 'length'
+
+const NOTHING_REQUIRED: RequiredParameters = new Map()
 
 /** The server does not say that it stopped at the token limit, but it counted as many tokens. */
 const isAtLimit = ({ usage }: ReadAnswer, profile: Profile, maxTokens: number | undefined): boolean =>
@@ -191,7 +195,7 @@ function truncated(
   return new Fault('tool_call_truncated', {
     phase: 'stream',
     facts: { name, detail, limit: isAtEnd && output !== undefined ? `${output} tokens` : undefined },
-    ...(isAtEnd ? { reason: OUTPUT_LIMIT } : {}),
+    ...(isAtEnd ? { reason: OUTPUT_LIMIT } : lacks.length > 0 && finish !== LENGTH ? { reason: LACKS } : {}),
     errorRaw: `the arguments of ${name ?? 'a tool call'} are not complete${bytes}${detail === undefined ? '' : `: ${detail}`} (finish reason ${finish})`,
   })
 }

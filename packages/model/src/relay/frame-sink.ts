@@ -34,6 +34,10 @@ export class FrameSink implements AnswerSink {
     this.#isHealing = client.contentSent
   }
 
+  get isCommitted(): boolean {
+    return this.#client.contentSent
+  }
+
   head(_status: number, headers: IncomingHttpHeaders): void {
     this.#client.upstreamHead(headers)
   }

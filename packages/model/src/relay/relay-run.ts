@@ -8,7 +8,6 @@ import { withReplay } from '../attempt/replay.ts'
 import type { Refusal } from '../attempt/attempt.ts'
 import { takesPrefill } from '../attempt/target.ts'
 import type { AttemptRecord } from '../contract/answer.ts'
-import { wasEmpty } from '../dialects/proof.ts'
 import { partCounter } from '../dialects/read-answer.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { ladderOf, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
@@ -122,7 +121,7 @@ export class RelayRun {
       nextPartId: partCounter(),
       required: requiredIn(request.json),
       maxTokens: outputLimit(request.json),
-      emptyBefore: wasEmpty(this.#state.lastFault),
+      lastFault: this.#state.lastFault,
       policy,
       signal,
       now,
