@@ -1,4 +1,4 @@
-/** OpenAI's chat chunks as the client gets them: one id, model and time over all attempts. */
+/** OpenAI's chat chunks as the client gets them: one id, model and time over all attempts, and each thought signed once. */
 import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn } from '../lib/json.ts'
 import { type ClientShape, type Fresh, plainFrame } from './dialect.ts'
@@ -12,19 +12,38 @@ export class OpenAiShape implements ClientShape {
   #isEnded = false
   #hasRole = false
   readonly #extras = new Extras()
+  /** Signatures of thoughts: those that the client has, had when the attempt began, and that the attempt has given. */
+  #signed = 0
+  #known = 0
+  #given = 0
+  /** A signature that was not skipped goes out later, so none after it is counted before. */
+  #skipsSigned = true
 
   begin(healing: boolean): void {
     this.#healing = healing
-    if (!healing) this.#identity = undefined
+    if (!healing) {
+      this.#identity = undefined
+      this.#signed = 0
+    }
+    this.#known = this.#signed
+    this.#given = 0
+    this.#skipsSigned = true
   }
 
   skip(json: JsonObject | undefined): boolean {
-    return objectsIn(json?.['choices']).every(({ delta }) => {
-      const { tool_calls, function_call } = objectOr(delta)
+    const deltas = objectsIn(json?.['choices']).map(({ delta }) => objectOr(delta))
+    const signatures = deltas.flatMap((delta) => objectsIn(delta[DETAILS]).filter(isSigned)).length
+    if (signatures > 0) this.#skipsSigned &&= this.#given + signatures <= this.#known
+    const isRepeated = deltas.every((delta) => {
+      const { tool_calls, function_call } = delta
       return (
         !isSaid(tool_calls) && !isObject(function_call) && extrasOf(delta).every((extra) => this.#extras.has(extra))
       )
     })
+    if (signatures === 0) return isRepeated
+    this.#skipsSigned &&= isRepeated
+    if (this.#skipsSigned) this.#given += signatures
+    return this.#skipsSigned
   }
 
   frame(frame: SseFrame, json: JsonObject | undefined, fresh: Fresh): SseFrame | string {
@@ -41,9 +60,10 @@ export class OpenAiShape implements ClientShape {
       return frame
     }
     const same = { ...json, ...this.#identity, ...(hadRole ? { choices: choices.map(withoutRole) } : {}) }
-    const out = plainFrame({ data: JSON.stringify(fresh === undefined ? same : withFresh(same, fresh, this.#extras)) })
-    this.#note(first?.['delta'])
-    return out
+    const unsigned = { ...same, choices: objectsIn(same['choices']).map((choice) => this.#signedOnce(choice)) }
+    const healed = fresh === undefined ? unsigned : withFresh(unsigned, fresh, this.#extras)
+    this.#note(objectsIn(unsigned.choices)[0]?.['delta'])
+    return plainFrame({ data: JSON.stringify(healed) })
   }
 
   get isUnchanged(): boolean {
@@ -58,8 +78,22 @@ export class OpenAiShape implements ClientShape {
     return this.#isEnded ? '' : 'data: [DONE]\n\n'
   }
 
+  /** Another attempt signs the same thoughts again, and the client keeps the first signature of each. */
+  #signedOnce(choice: JsonObject): JsonObject {
+    const delta = objectOr(choice['delta'])
+    const details = objectsIn(delta[DETAILS])
+    if (!details.some(isSigned)) return choice
+    const left = details.flatMap((detail) => {
+      if (!isSigned(detail) || ++this.#given > this.#known) return [detail]
+      const { data: _data, signature: _signature, ...unsigned } = detail
+      return isTextOnly(unsigned) ? [unsigned] : []
+    })
+    return { ...choice, delta: { ...delta, [DETAILS]: left } }
+  }
+
   /** What stands alone (annotations, audio) cannot be compared with another attempt, and must not come twice. */
   #note(delta: unknown): void {
+    this.#signed += objectsIn(objectOr(delta)[DETAILS]).filter(isSigned).length
     const extras = extrasOf(delta)
     if (extras.length === 0) return
     if (!this.#extras.add(extras) || !hasText(delta)) this.canHeal = false
@@ -82,12 +116,14 @@ function extrasOf(delta: unknown): readonly string[] {
   const details = objectsIn(delta[DETAILS])
   if (details.length === 0) return extras
   const isMirrored = isSaid(delta['reasoning']) || isSaid(delta['reasoning_content'])
-  const more = details.filter((detail) => !isMirrored || !isTextOnly(detail))
+  const more = details.filter((detail) => !isSigned(detail) && !(isMirrored && isTextOnly(detail)))
   return [...extras, ...more.map((detail) => extraOf(DETAILS, detail))]
 }
 
-const isTextOnly = ({ text, summary, signature, data }: JsonObject): boolean =>
-  (isSaid(text) || isSaid(summary)) && !isSaid(signature) && !isSaid(data)
+const isSigned = ({ signature, data }: JsonObject): boolean => isSaid(signature) || isSaid(data)
+
+const isTextOnly = (detail: JsonObject): boolean =>
+  (isSaid(detail['text']) || isSaid(detail['summary'])) && !isSigned(detail)
 
 /** The chunk with only the new part of its text, and without what the client was told already. */
 function withFresh(chunk: JsonObject, fresh: readonly string[], known: Extras): JsonObject {
