@@ -31,9 +31,6 @@ export class JsonArraySink implements RelaySink {
         this.#out += `${this.#isOpen ? ',\n' : '['}${data}`
         this.#isOpen = true
       },
-      onComment: () => {
-        this.#out += '\n' // a ping: white space means nothing in JSON
-      },
     })
   }
 
@@ -48,7 +45,7 @@ export class JsonArraySink implements RelaySink {
     this.#events.push(Buffer.from(chunk))
     const out = this.#out
     this.#out = ''
-    return out === '' || this.#sink.write(out)
+    return this.#sink.write(out === '' ? '\n' : out) // a ping: white space means nothing in JSON
   }
 
   drained(): Promise<void> {

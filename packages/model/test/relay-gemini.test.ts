@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { chunkOf, says, stops } from '../../../test/kit/gemini-frames.ts'
-import { cut, type Play, stream } from '../../../test/kit/plays.ts'
+import { cut, head, lastChunk, type Play, reset, stream } from '../../../test/kit/plays.ts'
 import { relayed as relay, type Relayed } from './relayed.ts'
 
 const relayed = (plays: readonly Play[]): Promise<Relayed> => relay(plays, { api: 'gemini' })
@@ -133,6 +133,27 @@ test('thoughts and text in one chunk are told apart where a heal joins them', as
   assert.deepEqual(partsOf(got).slice(2), [{ text: 'lo' }, { text: '' }])
 })
 
+test('a silent model is bridged with blank lines, and no comment reaches the client', async () => {
+  let body = ''
+  const { promise: pinged, resolve } = Promise.withResolvers<void>()
+  const got = await relay(
+    [
+      [head(), ': ping\n\n', () => pinged, reset],
+      [head(), says('Hello'), stops(), lastChunk],
+    ],
+    {
+      api: 'gemini',
+      pingMs: 5,
+      onWrite: (piece) => {
+        body += piece
+        if (body.length > 1) resolve()
+      },
+    },
+  )
+  assert.deepEqual([got.text, got.comments, got.requests.length], ['Hello', [], 2])
+  assert.match(got.body, /^\n\n+data: /)
+})
+
 // ---- arguments that are streamed ----
 
 const begins = { functionCall: { name: 'getWeather', willContinue: true } }
@@ -146,10 +167,18 @@ const over = { functionCall: {} }
 const STREAMED: readonly (readonly (readonly object[])[])[] = [
   [[begins], [grows], [over]],
   [[begins], [grows], [over], [begins], [grows, over]],
-  [[begins, grows], [begins, over]], // the next call begins without an end of the first
+  [
+    [begins, grows],
+    [begins, over],
+  ], // the next call begins without an end of the first
   [[begins], [over]],
   [[begins], [grows]], // the model stops without an end of its last call
-  [[{ functionCall: { name: 'a', partialArgs: [{ jsonPath: '$.n', numberValue: 1 }] } }, { functionCall: { name: 'b' } }]],
+  [
+    [
+      { functionCall: { name: 'a', partialArgs: [{ jsonPath: '$.n', numberValue: 1 }] } },
+      { functionCall: { name: 'b' } },
+    ],
+  ],
 ]
 
 test('calls with streamed arguments arrive as they came, at the first request', async () => {

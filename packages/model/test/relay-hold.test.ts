@@ -1,6 +1,8 @@
 /** What the relay holds back: tool calls until they are proven, the whole answer, or nothing. */
 import assert from 'node:assert/strict'
+import type { IncomingHttpHeaders } from 'node:http'
 import { test } from 'node:test'
+import type { ReturnedHeaders } from '../src/internal.ts'
 import { HeldFrames } from '../src/relay/held-frames.ts'
 import { MemoryBudget, unboundedShare } from '@breakfall/wire/node'
 import { ClientStream } from '../src/relay/client-stream.ts'
@@ -166,4 +168,26 @@ test('a client that could take a cut for a proper end gets the error in the APIâ
     assert.deepEqual([got.error?.code, got.error?.type], ['model_stream_interrupted', 'server_error'])
     assert.equal(got.isEnded, true)
   }
+})
+
+test('an answer that takes long to begin has the headers of its server, and a server that is silent lends none', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const headers = (upstream: IncomingHttpHeaders | undefined): string | readonly string[] | undefined => {
+    let sent: ReturnedHeaders = {}
+    const sink = { write: () => true, end: () => undefined, drained: () => Promise.resolve() }
+    const client = new ClientStream(
+      { api: 'openai-chat', json: {} },
+      { ...sink, head: (_status, fields) => (sent = fields) },
+      { hold: 'auto', holdMs: 20, holdBytesMax: 1_000, pingMs: 1_000, memory: unboundedShare() },
+    )
+    client.begin()
+    client.upstreamHead({ 'x-codex-turn-state': 'of a failed attempt' })
+    client.failed()
+    client.begin()
+    if (upstream !== undefined) client.upstreamHead(upstream)
+    t.mock.timers.tick(1_000)
+    client.stop()
+    return sent['x-codex-turn-state']
+  }
+  assert.deepEqual([headers({ 'x-codex-turn-state': 's' }), headers(undefined)], ['s', undefined])
 })

@@ -321,6 +321,36 @@ test('an empty output keeps the items that were streamed; nothing at all is aske
   assert.deepEqual([never.requests.length, endOf(never).type, never.error], [2, 'response.completed', undefined])
 })
 
+test('what the gateway changes in an event leaves all its other bytes: the output that a server left out, and numbers after a ping', async () => {
+  const odd = (event: string): string =>
+    event.replace('"id":"resp', '"temperature":1.0,"seed":12345678901234567890,"id":"resp')
+  const words = Array.from({ length: 60 }, (_, at) => `word${at} `)
+  const whole = responseFrames([messageItem(words)]).map(odd)
+  assert.equal((await relayed([stream(...whole)])).body, whole.join(''))
+  const { output } = endOf(await relayed([stream(...whole)])).response
+  const last = whole.at(-1) ?? ''
+  const filled = `"output":${JSON.stringify(output)}`
+  const empty = [...whole.slice(0, -1), last.replace(filled, '"output": []')]
+  assert.equal((await relayed([stream(...empty)])).body, whole.join(''))
+  const { promise: enough, resolve } = Promise.withResolvers<void>()
+  let body = ''
+  const onWrite = (piece: string): void => {
+    body += piece
+    if (body.split('event: response.in_progress').length > 2) resolve()
+  }
+  const slow = [head(), whole.slice(0, 2).join(''), () => enough, whole.slice(2).join(''), lastChunk]
+  const pinged = await relayed([slow], { pingMs: 5, hold: 'answer', onWrite })
+  const pings = pinged.body.match(/event: response.in_progress/g)?.length ?? 0
+  dense(pinged)
+  assert.ok(pings > 1)
+  assert.equal(pinged.text, words.join(''))
+  const inProgress = whole.filter((event) => event.startsWith('event: response.in_progress')).length
+  const joined = whole.length + pings - inProgress - pinged.frames.length // deltas that came at once may be one event
+  const number = whole.length - 1
+  const now = number + pings - inProgress - joined
+  assert.ok(pinged.body.endsWith(last.replace(`"sequence_number":${number}`, `"sequence_number":${now}`)))
+})
+
 test('a tool that the provider ran is not run again without a word', async () => {
   const ran = otherItem({ id: 'mcp_1', type: 'mcp_call', name: 'deploy' }, ['response.mcp_call.in_progress'])
   const frames = responseFrames([ran, messageItem(['Deployed'])])

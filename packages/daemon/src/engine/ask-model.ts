@@ -209,7 +209,14 @@ function optionsOf(
 ): TryOptions {
   const { policy, signal } = session
   const turn = session.currentTurn
-  const options = { attempt, kept, lastFault: turn.answer.lastFault, policy, now: ports.now, deadlineAt: deadlineAt(turn, policy) }
+  const options = {
+    attempt,
+    kept,
+    lastFault: turn.answer.lastFault,
+    policy,
+    now: ports.now,
+    deadlineAt: deadlineAt(turn, policy),
+  }
   if (served === undefined) return { ...options, signal }
   return { ...options, signal: AbortSignal.any([signal, served.signal]), onBytes: () => served.progress() }
 }

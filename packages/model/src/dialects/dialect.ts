@@ -68,6 +68,8 @@ export type ClientShape = {
   ending(): string
   /** What keeps a silent connection alive. */
   ping(): string
+  /** Clients misread a comment. */
+  readonly withoutComments?: boolean
   /** In this attempt every frame goes out as it came. */
   readonly isUnchanged: boolean
   /** A frame that may go out before any content. A ping makes sense to the client only after it. */

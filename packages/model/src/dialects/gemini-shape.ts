@@ -7,6 +7,7 @@ import { Extras, extrasIn, extraOf } from './extras.ts'
 
 export class GeminiShape implements ClientShape {
   canHeal = true
+  readonly withoutComments = true // gemini-cli takes what follows a comment for nothing, and asks again
   #identity: JsonObject | undefined
   #healing = false
   readonly #extras = new Extras()
@@ -60,7 +61,7 @@ export class GeminiShape implements ClientShape {
   }
 
   ping(): string {
-    return ': ping\n\n'
+    return '\n'
   }
 
   ending(): string {

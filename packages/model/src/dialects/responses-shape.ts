@@ -330,7 +330,13 @@ export class ResponsesShape implements ClientShape {
     const known = this.#asFirst(response)
     const type = json['type'] === 'response.done' ? 'response.completed' : json['type']
     if (!isOurs) return this.#out(frame, json, { type, response: known })
-    return closed + this.#write({ ...json, type, response: { ...known, output: this.#done.filter(isObject) } })
+    const items = this.#done.filter(isObject)
+    // Some servers leave the output out, as ChatGPT's does.
+    const isAsIs = closed === '' && !this.#isHealed && this.#fits(frame, json, { type, response: known })
+    const data = isAsIs ? replacedOnce(frame.data, EMPTY_OUTPUT, `"output":${JSON.stringify(items)}`) : undefined
+    if (data === undefined) return closed + this.#write({ ...json, type, response: { ...known, output: items } })
+    this.#number++
+    return { ...frame, data, source: undefined }
   }
 
   // ---- details ----
@@ -421,12 +427,24 @@ export class ResponsesShape implements ClientShape {
     return { ...response, id: first['id'], ...(created_at === undefined ? {} : { created_at }) }
   }
 
-  /** The event with these fields, unchanged if they are what it says already. */
+  /** The event with these fields, unchanged if they are what it says already. If only its number is another, all else keeps its bytes. */
   #out(frame: SseFrame, json: JsonObject, fields: JsonObject): SseFrame | string {
-    const isSame = json['sequence_number'] === this.#number && frame.event !== undefined && holds(json, fields)
-    if (!isSame) return this.#write({ ...json, ...fields })
-    this.#number += frame.source?.events ?? 1 // I1
-    return frame
+    if (this.#fits(frame, json, fields)) {
+      this.#number += frame.source?.events ?? 1 // I1
+      return frame
+    }
+    const { sequence_number: given } = json
+    const isOne = (frame.source?.events ?? 1) === 1 // several that were taken as one have the data of the first
+    if (!isOne || typeof given !== 'number' || !this.#fits(frame, { ...json, sequence_number: this.#number }, fields))
+      return this.#write({ ...json, ...fields })
+    const data = replacedOnce(frame.data, SEQUENCE_NUMBER, `"sequence_number":${this.#number}`)
+    if (data === undefined) return this.#write({ ...json, ...fields })
+    this.#number++
+    return { ...frame, data, source: undefined }
+  }
+
+  #fits(frame: SseFrame, json: JsonObject, fields: JsonObject): boolean {
+    return json['sequence_number'] === this.#number && frame.event !== undefined && holds(json, fields)
   }
 
   #write(event: JsonObject): string {
@@ -508,6 +526,14 @@ function holds(json: JsonObject, fields: JsonObject): boolean {
   for (const key in fields) if (json[key] !== fields[key]) return false
   return true
 }
+
+/** Not in a string, where its quote would be escaped. */
+const SEQUENCE_NUMBER = /(?<!\\)"sequence_number":\s*\d+/g
+const EMPTY_OUTPUT = /(?<!\\)"output":\s*\[\s*\]/g
+
+/** The JSON text with this field changed. Numbers that were parsed and written again may be others. Undefined if there are several. */
+const replacedOnce = (data: string, field: RegExp, by: string): string | undefined =>
+  data.match(field)?.length === 1 ? data.replace(field, () => by) : undefined
 
 const withId = (item: JsonObject, id: string): JsonObject => (item['id'] === id ? item : { ...item, id })
 

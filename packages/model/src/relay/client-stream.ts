@@ -175,7 +175,7 @@ export class ClientStream {
   }
 
   comment(text: string): void {
-    if (this.#headSent) this.#write(`: ${text}\n\n`)
+    if (this.#headSent && this.shape.withoutComments !== true) this.#write(`: ${text}\n\n`)
   }
 
   /** An answer went past the limit, and some of it still has to go out before anything else does. */
@@ -329,11 +329,11 @@ export class ClientStream {
   }
 
   #write(text: string): void {
-    if (!this.#headSent) this.#head({}) // no content yet, so it is open whose answer this will be
+    // Of an attempt that has answered, though it may break before its content goes out: agents need what is in there.
+    if (!this.#headSent) this.#head(clientHeaders(this.#upstream))
     this.#out.add(text)
   }
 
-  /** With the headers of the attempt whose content goes out. */
   #head(headers: ReturnedHeaders): void {
     this.#headSent = true
     this.#sink.head(200, {
