@@ -89,6 +89,7 @@ export const PROVIDER_CODES: Readonly<Record<string, FaultCategory>> = {
   authentication_error: 'model_auth_failed',
   permission_error: 'model_auth_failed',
   account_deactivated: 'model_auth_failed',
+  tool_use_failed: 'tool_call_truncated', // Groq, with status 400: the model wrote a call that does not parse, and may do better
   model_not_found: 'model_not_found',
   not_found_error: 'model_not_found',
 }
@@ -147,9 +148,10 @@ const LOADING_TEXT = /^loading model|^model \S+ is (?:currently |still )?loading
 function modelCategory(status: number, body: unknown): FaultCategory {
   const named = providerCodeCategory(body)
   const byStatus = modelStatus(status)
-  if (named === undefined) return categoryOfText(body) ?? byStatus
+  const byText = categoryOfText(body) ?? byStatus
+  if (named === undefined) return byText
   // A server that answers 5xx has failed, regardless of its error object; a 4xx is as specific as its code.
-  if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byStatus
+  if (status >= 500) return named === 'model_overloaded' || named === 'model_rate_limited' ? named : byText
   // A genuine 4xx is never retried: some servers call every error `api_error`.
   if (named === 'model_server_error') return byStatus
   return named
@@ -205,6 +207,11 @@ export const MESSAGE_TEXTS: readonly {
     category: 'model_quota_exhausted',
     seen: 'You exceeded your current quota, please check your plan and billing details.',
   }, // OpenAI, through proxies that drop its code
+  {
+    pattern: /^Failed to parse tool call arguments as JSON: /,
+    category: 'model_bad_request',
+    seen: 'Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing object key - unexpected end of input; expected string literal',
+  }, // llama.cpp, with status 500: about a call in the history, so each attempt gets it
 ]
 
 function categoryOfText(body: unknown): FaultCategory | undefined {

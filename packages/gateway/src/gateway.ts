@@ -18,7 +18,7 @@ import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
-import { ambiguityIn, isLikeModelRoute, isServed, type ModelRoute, modelRoute } from './paths.ts'
+import { ambiguityIn, isLikeModelRoute, isServed, modelInPath, type ModelRoute, modelRoute } from './paths.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 
 export type Gateway = {
@@ -189,8 +189,9 @@ class RunningGateway {
         errorRaw: `not a JSON object that every server reads in the same way, or an unusual path: ${call.path.slice(0, 200)}`,
       })
     // A body that is not JSON is left for the upstream to refuse.
+    const asked = isPost ? (model ?? modelInPath(call.path)) : undefined
     if (route === undefined || read === undefined)
-      await this.#pass(call, sent, route !== undefined, model?.slice(0, 200))
+      await this.#pass(call, sent, route !== undefined, asked?.slice(0, 200))
     else await this.#heal(call, route, read)
   }
 

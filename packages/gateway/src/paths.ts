@@ -30,6 +30,12 @@ export function isLikeModelRoute(path: string): boolean {
   return Object.hasOwn(HEALED, normalised(plain)) || /:(?:stream)?generatecontent$/.test(plain)
 }
 
+/** The model that a path asks for an answer, as Vertex AI's do, whose bodies do not name one. */
+export const modelInPath = (path: string): string | undefined =>
+  /\/models\/([^/:]+):(?:generateContent|streamGenerateContent|rawPredict|streamRawPredict)$/.exec(
+    decoded(path) ?? path,
+  )?.[1]
+
 /** Whether the gateway serves this path at all. */
 export const isServed = (path: string): boolean => path === '/v1' || /^\/v1(?:beta|alpha)?\//.test(path)
 

@@ -96,16 +96,19 @@ test('a model request that is not healed is visible in the log, the metrics and 
   const { gateway } = await stand(t, [json(200, { data: [] })], { logger: { info: note, warn: note } })
   await post(`${gateway.url}/embeddings`, { model: 'embed-1', input: 'x' })
   await post(`${gateway.url}/chat/completions`, 'not json')
+  const vertex = '/v1/projects/p/locations/l/publishers/anthropic/models/claude-x:streamRawPredict'
+  await post(new URL(vertex, gateway.url).href, { anthropic_version: 'vertex-2023-10-16' }) // no model in the body
   await fetch(`${gateway.url}/models`)
   const shown = logged.map(([{ path, model, healed }, text]) => [path, model, healed, text])
   assert.deepEqual(shown, [
     ['/v1/embeddings', 'embed-1', false, 'passed through, not healed'],
     ['/v1/chat/completions', undefined, false, 'passed through, not healed'],
+    [vertex, 'claude-x', false, 'passed through, not healed'],
     ['/v1/models', undefined, undefined, 'passed through'],
   ])
   const { recent, totals } = gateway.stats()
-  assert.deepEqual([recent.map(({ kind }) => kind), totals.unhealed], [['unhealed', 'unhealed'], 2])
+  assert.deepEqual([recent.map(({ kind }) => kind), totals.unhealed], [['unhealed', 'unhealed', 'unhealed'], 3])
   assert.equal(recent[0]?.text, 'status 200: POST /v1/embeddings, not healed') // what a narrow terminal cuts off comes last
   const metrics = await (await fetch(new URL('/metrics', gateway.url))).text()
-  assert.match(metrics, /^breakfall_gateway_unhealed_total 2$/m)
+  assert.match(metrics, /^breakfall_gateway_unhealed_total 3$/m)
 })

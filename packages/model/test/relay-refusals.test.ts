@@ -90,6 +90,26 @@ test('a fallback is asked when the attempts at the first target are spent', asyn
   assert.equal(spare.requests[0]?.headers['authorization'], 'Bearer spare-key')
 })
 
+test('a server that says with status 500 that the history is wrong is not asked again', async () => {
+  const message =
+    'Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error'
+  const refusal = { error: { code: 500, message, type: 'server_error' } }
+  const got = await relayed([json(500, refusal), GOOD])
+  assert.deepEqual([got.status, got.requests.length, JSON.parse(got.body)], [500, 1, refusal])
+  assert.equal(got.outcome.fault?.category, 'model_bad_request')
+})
+
+test('a call that the server itself could not parse is asked for again, though it says 400', async () => {
+  const message = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
+  const refusal = {
+    error: { message, type: 'invalid_request_error', code: 'tool_use_failed', failed_generation: '<f' },
+  }
+  const got = await relayed([json(400, refusal), json(400, refusal), GOOD])
+  assert.deepEqual([got.status, got.text, got.requests.length], [200, 'Hello world', 3])
+  const never = await relayed([json(400, refusal)], { policy: { attemptsMax: 2 } })
+  assert.deepEqual([never.status, never.requests.length, JSON.parse(never.body)], [400, 2, refusal])
+})
+
 // ---- the head and pings ----
 
 test('during retries the head goes out after the ping time, with pings, and comments announce each retry', async () => {
