@@ -17,7 +17,7 @@ import {
   textBlock,
   toolMessage,
 } from '../../../test/kit/anthropic-frames.ts'
-import { head, json, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
+import { fin, head, json, lastChunk, pause, type Play, reset } from '../../../test/kit/plays.ts'
 import { HOLDS } from '../src/index.ts'
 import { relayed as relay, type RelayedOptions } from './relayed.ts'
 
@@ -153,7 +153,7 @@ test('a block that the client has open and empty gets the text of another attemp
   const healed = async (rest: readonly Play[]): Promise<readonly [string | undefined, boolean, readonly string[]]> => {
     const got = await relayed(
       [
-        [...first, textBlock(1), reset],
+        [...first, textBlock(1), fin],
         [...first, ...rest, ...END],
       ],
       limits,

@@ -45,6 +45,7 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
     }))
     void relayAnswer(request, [{ ...target, profile: options.profile }, ...fallback], sink, {
       ...options,
+      hold: options.hold ?? 'auto', // as the gateway
       policy,
       signal: sink.signal,
     })
