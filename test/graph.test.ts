@@ -150,7 +150,7 @@ export function circles(files: readonly Source[]): readonly string[] {
 }
 
 test('folders have a direction: none depends on one that depends on it', () => {
-  assert.deepEqual(circles(sources('packages/!(daemon)/src/**/*.{ts,tsx}')), [])
+  assert.deepEqual(circles(sources('packages/*/src/**/*.{ts,tsx}')), [])
 })
 
 test('the check finds folders that need each other, directly, through a third one, and through a file beside them', () => {

@@ -49,7 +49,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
   'packages/daemon/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
   'packages/daemon/src/engine/ownership.ts': 'waits for a lease',
-  'packages/daemon/src/engine/poll.ts': 'asks the shared store now and then, whatever the last answer was',
+  'packages/daemon/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
   'packages/daemon/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
   'packages/daemon/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',

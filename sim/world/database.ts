@@ -13,13 +13,11 @@ import { Fault, type FaultReport } from '../../packages/faults/src/index.ts'
 import { SqliteJournal } from '../../packages/daemon/src/store/sqlite-journal.ts'
 import { openDatabase } from '../../packages/daemon/src/store/sqlite-open.ts'
 import type { CommandRow, DaemonFacts, DaemonRow, Inbox, NewCommand } from '../../packages/daemon/src/store/sharing.ts'
+import type { NewSession, SessionPage, SessionRow } from '../../packages/daemon/src/rows.ts'
 import type {
   Append,
   KeyRow,
-  NewSession,
   SessionHead,
-  SessionPage,
-  SessionRow,
   StoredEvent,
   Wait,
   WorkQuery,

@@ -3,7 +3,6 @@ import { fullPolicy, type Policy } from '@breakfall/faults'
 import type { AnswerRequest, ApiName, ProfileName, TryEvent, TryOptions } from '@breakfall/model'
 import type { McpLimits, McpServerConfig } from '@breakfall/mcp'
 import type { ModelServerSpec } from '@breakfall/supervisor'
-import type { ConsolePage } from './api/console-page.ts'
 import type {
   AgentInput,
   ChaosTarget,
@@ -140,6 +139,9 @@ export type FleetConfig = {
   /** A runner that is silent for this long is declared lost. Default: only a person can do that. */
   readonly replaceAfterMs?: number | undefined
 }
+
+/** The folder with the built page, or the reason why there is none. */
+export type ConsolePage = { readonly folder: string } | { readonly reason: string }
 
 export type DaemonOptions = {
   readonly stateDir: string

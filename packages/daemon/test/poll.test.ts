@@ -1,7 +1,7 @@
 /** A poll misses no request, whenever it comes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Poll } from '../src/engine/poll.ts'
+import { Poll } from '../src/poll.ts'
 
 const NEVER_MS = 60_000
 

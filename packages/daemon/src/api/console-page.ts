@@ -7,9 +7,7 @@ import { readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
-
-/** The folder with the built page, or the reason why there is none. */
-export type ConsolePage = { readonly folder: string } | { readonly reason: string }
+import type { ConsolePage } from '../options.ts'
 
 /** `/`: the page, or a plain page with the reason why there is none. */
 export async function sendPage(context: RequestContext, page: ConsolePage): Promise<void> {

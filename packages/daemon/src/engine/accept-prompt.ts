@@ -2,7 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import type { SameFolder } from '@breakfall/wire'
 import { questionOf } from '@breakfall/wire/turn'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { supersededDraft } from './ending.ts'
 import type { LiveSession, Writing } from './live-session.ts'

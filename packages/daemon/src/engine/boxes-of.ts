@@ -1,5 +1,5 @@
 /** The box that a session may have at its runner, as it is listed for removal. Pure. */
-import type { SessionRow } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
 
 export type BoxRemoval = { readonly boxId: string; readonly runnerId: string; readonly epoch: number }
 

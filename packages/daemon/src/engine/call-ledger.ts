@@ -6,7 +6,7 @@
  * I2  Calls run in order: of those that an earlier process left open, only the first can have started.
  */
 import type { SessionEvent } from '@breakfall/wire'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 import type { SessionFold, ToolCall } from '../turn/state.ts'
 
 export class CallLedger {

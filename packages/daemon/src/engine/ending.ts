@@ -7,7 +7,7 @@
 import { Fault, type FaultReport, LIMITS } from '@breakfall/faults'
 import { duration } from '@breakfall/faults/internal'
 import type { EventDraftOf } from '@breakfall/wire'
-import type { CancelRequest } from '../store/store.ts'
+import type { CancelRequest } from '../rows.ts'
 import { addCost, totalCost, type Used } from '../turn/cost.ts'
 import type { ToolCall, TurnFold } from '../turn/state.ts'
 import { addUsage } from '../turn/usage.ts'

@@ -11,7 +11,7 @@ import { once } from 'node:events'
 import { Fault } from '@breakfall/faults'
 import { isHandover } from '@breakfall/wire/turn'
 import type { SameFolder } from '@breakfall/wire'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 import type { QueuedTurn, SessionFold, TurnFold } from '../turn/state.ts'
 
 /** The turn that works in the folder. */

@@ -6,7 +6,7 @@
  */
 import type { Store } from '../store/store.ts'
 import { type Feed, REWOUND } from './feed.ts'
-import { Poll } from './poll.ts'
+import { Poll } from '../poll.ts'
 
 export class Follower {
   readonly #store: Store

@@ -20,16 +20,8 @@ import {
 import { Mutex } from '@breakfall/faults/internal'
 import { secretVariables, type SessionSecrets } from '../secrets.ts'
 import type { CommandOutcome } from '../store/sharing.ts'
-import type {
-  Append,
-  CancelRequest,
-  KeyRow,
-  Release,
-  SessionData,
-  SessionRow,
-  Store,
-  StoredEvent,
-} from '../store/store.ts'
+import type { CancelRequest, SessionData, SessionRow } from '../rows.ts'
+import type { Append, KeyRow, Release, Store, StoredEvent } from '../store/store.ts'
 import type { Used } from '../turn/cost.ts'
 import { reduce } from '../turn/reduce.ts'
 import { faultNotesOf } from '../turn/seen-faults.ts'

@@ -2,7 +2,7 @@
 import type { ToolSpec } from '@breakfall/model'
 import { Fault } from '@breakfall/faults'
 import type { McpTool } from '@breakfall/mcp'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 import type { OfferedTools } from '../turn/state.ts'
 import { customSpec } from '../outside/custom-tool.ts'
 import type { MissingTools } from '../outside/outside-tools.ts'

@@ -13,7 +13,7 @@
 import { classify, Fault, isFault, LIMITS, type Retry, retryOutcome } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { ConnectedRunner } from '../runner/runners.ts'
-import type { SessionRow } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { backOff } from './back-off.ts'
 import { boxesOf } from './boxes-of.ts'

@@ -1,6 +1,7 @@
 /** Many sessions at a glance, for those who watch them: each list and its counts come from one read of the store. */
 import type { Session, SessionFilter, WatchSnapshot } from '@breakfall/wire'
-import type { Journal, SessionRow } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
+import type { Journal } from '../store/store.ts'
 
 const WORKING_MAX = 1_000
 const ENDED_MAX = 50

@@ -24,15 +24,8 @@ import {
 import { invalidRequest } from '@breakfall/wire/internal'
 import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
-import {
-  CREATED,
-  type CancelRequest,
-  type KeyRow,
-  type SessionRow,
-  type Store,
-  type StoredEvent,
-  type TurnRow,
-} from '../store/store.ts'
+import { type CancelRequest, type SessionRow } from '../rows.ts'
+import { CREATED, type KeyRow, type Store, type StoredEvent, type TurnRow } from '../store/store.ts'
 import { sessionPage, sessionView } from '../turn/view.ts'
 import type { PromptRequest } from './accept-prompt.ts'
 import { checkBox } from './box.ts'

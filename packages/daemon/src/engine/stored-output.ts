@@ -1,7 +1,7 @@
 /** Asks the runner for all of an exec's output. The journal has only the head and the tail of a long one. */
 import { classify, Fault, isFault } from '@breakfall/faults'
 import type { OutputAnswer } from '@breakfall/runner/client'
-import type { SessionRow } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
 import type { Ports } from './ports.ts'
 import { isStale, runnerFault } from './runner-call.ts'
 

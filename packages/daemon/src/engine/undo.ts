@@ -7,7 +7,7 @@
 import { Fault, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Checkpoint, CheckpointDiff, CheckpointList, SessionCheckpoints, Undo, Undone } from '@breakfall/wire'
-import type { SessionRow } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'

@@ -1,6 +1,6 @@
 /** What a session asks of its runner. */
 import type { Wanted } from '../runner/placement.ts'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 
 export const wantedOf = ({ placement, box }: Pick<SessionData, 'placement' | 'box'>): Wanted => ({
   labels: placement?.labels ?? [],

@@ -10,11 +10,12 @@
  *     crashes its daemon, it crashes no other turn.
  */
 import { within } from '@breakfall/faults/internal'
-import type { SessionRow, Store } from '../store/store.ts'
+import type { SessionRow } from '../rows.ts'
+import type { Store } from '../store/store.ts'
 import type { Engine } from './engine.ts'
 import type { LiveSession } from './live-session.ts'
 import type { SessionLoader } from './loader.ts'
-import { Poll } from './poll.ts'
+import { Poll } from '../poll.ts'
 import type { Ports } from './ports.ts'
 
 type WorkParts = {

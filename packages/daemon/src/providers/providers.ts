@@ -11,7 +11,7 @@ import { invalidRequest, modelFactsOf } from '@breakfall/wire/internal'
 import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
 import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
-import type { SessionData } from '../store/store.ts'
+import type { SessionData } from '../rows.ts'
 import {
   bindModel,
   type BoundModel,

@@ -9,7 +9,7 @@
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import type { FleetKey } from '@breakfall/wire/node'
-import { Poll } from '../engine/poll.ts'
+import { Poll } from '../poll.ts'
 import type { Hints, RunnerRegistry, RunnerRow } from '../store/sharing.ts'
 import { hasRoom, lossOf, placed, type Wanted } from './placement.ts'
 import type { RunnerAddress } from './endpoint.ts'

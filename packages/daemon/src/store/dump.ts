@@ -8,7 +8,8 @@
 import { Fault } from '@breakfall/faults'
 import { messageOf } from '@breakfall/faults/internal'
 import { CHAIN_START, isLink } from './chain.ts'
-import type { KeyRow, SessionRow, TurnRow } from './store.ts'
+import type { SessionRow } from '../rows.ts'
+import type { KeyRow, TurnRow } from './store.ts'
 
 export type DumpedEvent = {
   readonly seq: number

@@ -2,32 +2,7 @@
  * Faults by fingerprint: one small row for each occurrence, written in the commit of its event and removed with its session. So the
  * count of a group equals the number of its occurrences and of the events in the journals.
  */
-
-/** Open: not known yet. Survived: the turn made progress later. Ended: the turn ended with it. */
-export const FAULT_FATES = ['open', 'parked', 'survived', 'ended'] as const
-export type FaultFate = (typeof FAULT_FATES)[number]
-
-export type SeenFault = {
-  readonly seq: number
-  readonly turnId: string
-  readonly at: string
-  readonly step: number | null
-  readonly attempt: number | null
-  readonly fingerprint: string
-  readonly category: string
-  readonly class: string
-  readonly boundary: string
-  readonly phase: string | null
-  readonly error: string
-  readonly errorRaw: string
-  readonly became: FaultFate
-}
-
-/** What an append says about faults: new ones, and what became of the earlier ones of a turn that are open or parked. */
-export type FaultNotes = {
-  readonly seen: readonly SeenFault[]
-  readonly fates: readonly { readonly turnId: string; readonly became: FaultFate }[]
-}
+import type { FaultFate, SeenFault } from '../turn/seen-faults.ts'
 
 export type FaultSelection = {
   readonly since?: string | undefined

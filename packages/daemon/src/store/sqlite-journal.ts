@@ -19,16 +19,14 @@ import type { Operations } from './sqlite-protocol.ts'
 import { jsonIn, numberIn, type Row, type SqlValue, Statements, textIn, textOrNullIn } from './sqlite-statements.ts'
 import { SqliteTurns, type TurnPage } from './sqlite-turns.ts'
 import { countQuery, countsIn, pageQuery } from './sqlite-selection.ts'
+import { type NewSession, type SessionPage, type SessionRow } from '../rows.ts'
 import {
   type Append,
   CREATED,
   type EndedQuery,
   type EndedSession,
   type KeyRow,
-  type NewSession,
   type SessionHead,
-  type SessionPage,
-  type SessionRow,
   type SessionSelection,
   type StoredEvent,
   type StoreProblem,

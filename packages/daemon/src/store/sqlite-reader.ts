@@ -13,7 +13,8 @@ import { sessionPage, sessionView } from '../turn/view.ts'
 import { storeFault } from './store-fault.ts'
 import { SqliteJournal } from './sqlite-journal.ts'
 import { SCHEMA_VERSION } from './sqlite-open.ts'
-import type { SessionRow, SessionSelection, StoredEvent, TurnRow } from './store.ts'
+import type { SessionRow } from '../rows.ts'
+import type { SessionSelection, StoredEvent, TurnRow } from './store.ts'
 
 export type JournalReader = Disposable & {
   /** Newest first: one page, as over the API. */

@@ -8,8 +8,33 @@ import { FAULTS, type FaultReport, isFaultCategory } from '@breakfall/faults'
 import { fingerprint } from '@breakfall/faults/internal'
 import { type AnyEvent, type EventType, isKnownEvent, parseEvent, type SessionEvent } from '@breakfall/wire'
 import { countsAsFault, isProgress } from '@breakfall/wire/turn'
-import type { FaultFate, FaultNotes, SeenFault } from '../store/seen.ts'
 import type { TurnFold } from './state.ts'
+
+/** Open: not known yet. Survived: the turn made progress later. Ended: the turn ended with it. */
+export const FAULT_FATES = ['open', 'parked', 'survived', 'ended'] as const
+export type FaultFate = (typeof FAULT_FATES)[number]
+
+export type SeenFault = {
+  readonly seq: number
+  readonly turnId: string
+  readonly at: string
+  readonly step: number | null
+  readonly attempt: number | null
+  readonly fingerprint: string
+  readonly category: string
+  readonly class: string
+  readonly boundary: string
+  readonly phase: string | null
+  readonly error: string
+  readonly errorRaw: string
+  readonly became: FaultFate
+}
+
+/** What an append says about faults: new ones, and what became of the earlier ones of a turn that are open or parked. */
+export type FaultNotes = {
+  readonly seen: readonly SeenFault[]
+  readonly fates: readonly { readonly turnId: string; readonly became: FaultFate }[]
+}
 
 /** `before` is the state of the turn before these events. Returns undefined if the events report no fault; most do not. */
 export function faultNotesOf(events: readonly AnyEvent[], before: TurnFold | null = null): FaultNotes | undefined {

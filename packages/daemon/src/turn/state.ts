@@ -4,7 +4,7 @@ import type { ToolSpec } from '@breakfall/model'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
 import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { TurnRecord, TurnStatus, Wait } from '@breakfall/wire/turn'
-import type { CancelRequest } from '../store/store.ts'
+import type { CancelRequest } from '../rows.ts'
 import type { CostSum } from './cost.ts'
 
 export type SessionFold = {

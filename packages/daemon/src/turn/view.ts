@@ -11,7 +11,7 @@ import type {
   TurnSummary,
 } from '@breakfall/wire'
 import { questionOf, type TurnRecord } from '@breakfall/wire/turn'
-import type { SessionPage, SessionRow } from '../store/store.ts'
+import type { SessionPage, SessionRow } from '../rows.ts'
 import { totalCost } from './cost.ts'
 import { type EndedTurn, NO_USAGE, type Parked, type QueuedTurn, type SessionFold, type TurnFold } from './state.ts'
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { isFault } from '@breakfall/faults'
-import type { Append, NewSession, SessionRow, Store, TurnRow } from '../../src/store/store.ts'
+import type { NewSession, SessionRow } from '../../src/rows.ts'
+import type { Append, Store, TurnRow } from '../../src/store/store.ts'
 import { NO_USAGE } from '../../src/turn/state.ts'
 
 /** Of every event here. */

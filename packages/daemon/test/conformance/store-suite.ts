@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { randomUUIDv7 } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Fault } from '@breakfall/faults'
-import { CREATED, type SessionRow, type Store, type StoredEvent } from '../../src/store/store.ts'
+import { type SessionRow } from '../../src/rows.ts'
+import { CREATED, type Store, type StoredEvent } from '../../src/store/store.ts'
 import { faultsAreCounted, faultsAreSettled } from './faults-suite.ts'
 import {
   endedAreFound,

@@ -9,7 +9,7 @@ import { eventually } from '../../../../test/kit/wait.ts'
 import type { Hint } from '../../src/store/sharing.ts'
 import { Sweep } from '../../src/store/postgres/sweep.ts'
 import { openSqliteStore } from '../../src/store/sqlite-store.ts'
-import type { SessionRow } from '../../src/store/store.ts'
+import type { SessionRow } from '../../src/rows.ts'
 import { busy, free, isAppend, opened, proxied, query } from '../conformance/shared-database.ts'
 import { appendOf, claimAgain, claimed, newSession, refused, TURN_ID } from '../conformance/store-kit.ts'
 

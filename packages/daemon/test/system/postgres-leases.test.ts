@@ -8,7 +8,7 @@ import { eventually } from '../../../../test/kit/wait.ts'
 import { Lifecycle } from '../../src/engine/lifecycle.ts'
 import { WorkClaims } from '../../src/engine/work-claims.ts'
 import type { LeaseChange } from '../../src/store/sharing.ts'
-import type { SessionRow } from '../../src/store/store.ts'
+import type { SessionRow } from '../../src/rows.ts'
 import { busy, free, opened, proxied, query } from '../conformance/shared-database.ts'
 import { appendOf, claimAgain, claimed } from '../conformance/store-kit.ts'
 

@@ -7,7 +7,8 @@
  */
 import { Fault } from '@breakfall/faults'
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
-import type { SessionRow, Wait, WorkQuery } from '../store.ts'
+import type { SessionRow } from '../../rows.ts'
+import type { Wait, WorkQuery } from '../store.ts'
 import { unreachable } from './pg-fault.ts'
 import type { Pool } from './pool.ts'
 import { EVENTS_VERSION } from './schema.ts'

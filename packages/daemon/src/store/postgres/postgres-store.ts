@@ -13,16 +13,8 @@ import { lockFolder } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
 import type { DaemonRow, Hints, Lease, NewCommand, RunnerRegistry } from '../sharing.ts'
 import type { FaultSelection, OccurrenceSelection } from '../seen.ts'
-import type {
-  Append,
-  EndedQuery,
-  KeyRow,
-  NewSession,
-  SessionRow,
-  SessionSelection,
-  Store,
-  WorkQuery,
-} from '../store.ts'
+import type { NewSession, SessionRow } from '../../rows.ts'
+import type { Append, EndedQuery, KeyRow, SessionSelection, Store, WorkQuery } from '../store.ts'
 import { Acknowledged } from './acknowledged.ts'
 import { FleetClock } from './clock.ts'
 import { CommandRows } from './command-rows.ts'

@@ -3,16 +3,13 @@ import { Fault, type FaultReport } from '@breakfall/faults'
 import { SESSION_STATES } from '@breakfall/wire'
 import { CHAIN_START } from '../chain.ts'
 import { jsonIn, numberIn, type Row, textIn, textOrNullIn } from '../sqlite-statements.ts'
+import { type NewSession, type SessionOwner, type SessionPage, type SessionRow } from '../../rows.ts'
 import {
   CREATED,
   type EndedQuery,
   type EndedSession,
   type KeyRow,
-  type NewSession,
   type SessionHead,
-  type SessionOwner,
-  type SessionPage,
-  type SessionRow,
   type SessionSelection,
   type StoreUsage,
 } from '../store.ts'

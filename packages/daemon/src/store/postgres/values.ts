@@ -1,5 +1,5 @@
 /** Values on their way into the database and back. */
-import type { SessionData } from '../store.ts'
+import type { SessionData } from '../../rows.ts'
 
 /** Others are no ids of ours: they are not found, rather than refused by the database. */
 export const isUuid = (id: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)
