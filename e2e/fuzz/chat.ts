@@ -16,7 +16,16 @@ export const chat: Api = {
       stream: true,
       messages: [{ role: 'user', content: 'x' }],
       ...(lanes.length > 1 ? { n: lanes.length } : {}),
-      ...(dice.chance('tools', 50) ? { tools: [{ type: 'function', function: { name: 'ls' } }] } : {}),
+      ...(dice.chance('tools', 50)
+        ? {
+            tools: [
+              {
+                type: 'function',
+                function: { name: 'ls', ...(dice.chance('required', 50) ? { parameters: { required: ['k0'] } } : {}) },
+              },
+            ],
+          }
+        : {}),
       ...(dice.chance('usage', 50) ? { stream_options: { include_usage: true } } : {}),
     },
   }),

@@ -1,5 +1,5 @@
 /** Gemini's generated content, as events and as an array: makes streams of every valid form, and reads what a client gets. */
-import { type Answer, isText, type Lane, type Piece, split } from './answer.ts'
+import { type Answer, type Call, isText, type Lane, type Piece, split } from './answer.ts'
 import type { Api } from './api.ts'
 import type { Frame, Json } from './case.ts'
 import type { Dice } from './dice.ts'
@@ -104,6 +104,7 @@ function frames(dice: Dice, answer: Answer, attempt: number): readonly Frame[] {
 /** The parts of each chunk: texts in pieces, several parts in one chunk. The signature of a text is on its last piece, or on an empty one. */
 function laneChunks(dice: Dice, lane: Lane): readonly (readonly Json[])[] {
   const parts = lane.pieces.flatMap((piece, at): readonly Json[] => {
+    if (piece.kind === 'call' && dice.chance(`streamed ${at}`, 20)) return streamed(dice.in(`streamed ${at}`), piece)
     if (!isText(piece)) return [part(piece)]
     const { signature, kind } = piece
     const texts = split(dice.in(`split ${at}`), piece.text)
@@ -124,6 +125,19 @@ function laneChunks(dice: Dice, lane: Lane): readonly (readonly Json[])[] {
   return chunks
 }
 
+/** The same call with its arguments in pieces, and an end of its own. */
+function streamed(dice: Dice, { id, name, args, signature }: Call): readonly Json[] {
+  const pieces = split(dice, args).map((stringValue) => [{ jsonPath: '$.a', stringValue, willContinue: true }])
+  return [
+    {
+      functionCall: { id, name, willContinue: true },
+      ...(signature === undefined ? {} : { thoughtSignature: signature }),
+    },
+    ...pieces.map((partialArgs) => ({ functionCall: { partialArgs, willContinue: true } })),
+    { functionCall: {} },
+  ]
+}
+
 // ---- reading ----
 
 function read(list: readonly Frame[]): Said {
@@ -131,6 +145,8 @@ function read(list: readonly Frame[]): Said {
   const problems: string[] = []
   const finish: unknown[] = []
   const lanes = new Set<number>()
+  /** The arguments of the last call, as they are streamed. */
+  const grown: string[] = []
   const identities = new Set<string>()
   let [usage, isError]: [unknown, boolean] = [undefined, false]
   for (const { data } of list) {
@@ -149,7 +165,11 @@ function read(list: readonly Frame[]): Said {
         if (finish[lane] !== undefined && text !== '') problems.push(`text after the finish reason of ${lane}`)
         if (made['functionCall'] !== undefined) {
           const call = objectIn(made, 'functionCall')
-          pieces.call(lane, textIn(call, 'id'), textIn(call, 'name'), JSON.stringify(call['args']))
+          const name = textIn(call, 'name')
+          if (name !== '') grown[lane] = ''
+          else for (const piece of objectsIn(call, 'partialArgs')) grown[lane] += textIn(piece, 'stringValue')
+          if (name === '') pieces.completeCall(lane, grown[lane] ?? '')
+          else pieces.call(lane, textIn(call, 'id'), name, JSON.stringify(call['args']) ?? '')
         } else if (made['executableCode'] !== undefined)
           pieces.opaque(lane, textIn(objectIn(made, 'executableCode'), 'code'))
         else pieces.text(lane, made['thought'] === true ? 'thought' : 'text', text)

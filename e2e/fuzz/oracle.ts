@@ -44,10 +44,15 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   if (reply.status !== 200) {
     // The machine may pause for longer than this.
     if (made.setting.limit === 'silence 60 ms' && reply.body.includes('model_stream_stalled')) return { end: 'refused' }
-    const whole = sent.findIndex(
-      ({ sending, truth }) =>
-        sending.cut === undefined && (sending.status ?? 200) === 200 && !endsInUnwrittenCall(truth),
-    )
+    const isWhole = ({ sending, truth }: Sent): boolean =>
+      sending.cut === undefined && (sending.status ?? 200) === 200 && !endsInUnwrittenCall(truth)
+    // It is asked for again once; at the token limit it may be cut.
+    const isDoubted = (one: Sent, at: number): boolean => {
+      const before = sent[at - 1]
+      if (!lacks(made, one.truth)) return false
+      return isShort(one.truth) || before === undefined || !isWhole(before) || !lacks(made, before.truth)
+    }
+    const whole = sent.findIndex((one, at) => isWhole(one) && !isDoubted(one, at))
     return whole === -1
       ? { end: 'refused' }
       : wrong(
@@ -120,6 +125,13 @@ function endsInUnwrittenCall({ pieces, finish }: Said): boolean {
     return AT_LIMIT.has(reason) && last?.kind === 'call' && (last.args === '' || last.args === '{}')
   })
 }
+
+/** A call does not have what its tool requires. */
+const lacks = ({ body }: Case, { pieces }: Said): boolean =>
+  JSON.stringify(body['tools'] ?? []).includes('"required":["k0"]') &&
+  pieces.some((piece) => piece.kind === 'call' && piece.name === 'ls' && !piece.args.includes('"k0"'))
+
+const isShort = ({ finish }: Said): boolean => finish.some((reason) => AT_LIMIT.has(reason))
 
 const AT_LIMIT: ReadonlySet<unknown> = new Set(['length', 'max_tokens', 'incomplete', 'MAX_TOKENS'])
 

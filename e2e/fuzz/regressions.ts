@@ -428,4 +428,17 @@ export const REGRESSIONS: readonly Regression[] = [
     cut(thinking(), 5),
     whole(thinking()),
   ]),
+  gemini('a call with streamed arguments arrives whole', [
+    whole([
+      parts([{ functionCall: { name: 'ls', willContinue: true } }]),
+      parts([{ functionCall: { partialArgs: [{ jsonPath: '$.path', stringValue: 'a' }], willContinue: true } }]),
+      parts([{ functionCall: {} }]),
+      parts([{ text: '' }], 'STOP'),
+    ]),
+  ]),
+  chat(
+    'a call that lacks a required parameter arrives',
+    [whole([role, chunk({ tool_calls: [call(0)] }), chunk({}, 'tool_calls'), DONE])],
+    { tools: [{ type: 'function', function: { name: 'ls', parameters: { required: ['k0'] } } }] },
+  ),
 ]
