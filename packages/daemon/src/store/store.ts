@@ -1,5 +1,5 @@
 /**
- * Where journals live. Small on purpose: a second adapter must keep the same promises, and the suite in `test/conformance/`
+ * Where journals live. Every adapter keeps the same promises, and the suite in `test/conformance/`
  * checks them.
  *
  * I1  An append is all or nothing, durable before it is acknowledged, and fenced: it names the epoch of its claim and the last
