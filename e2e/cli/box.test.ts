@@ -50,7 +50,7 @@ test(
 
     const text = await desk.command(['run', 'again', '--system-prompt', 'You are terse.', '--mount', '/'])
     assert.equal(text.code, 2, text.stderr)
-    assert.match(text.stderr, /cannot be mounted/)
+    assert.match(text.stderr, /--mount \/ is refused: it would show the box your whole system/)
     const shown = await desk.command(['run', 'again', '--system-prompt', 'You are terse.'])
     assert.equal(shown.code, 0, shown.stderr)
     assert.match(shown.stderr, /^instructions: AGENTS\.md \(20 bytes\)$/m)
