@@ -43,7 +43,7 @@ test(
           assert.equal(code, 2, stderr)
           assert.match(
             stderr,
-            /The folder \/.* cannot be mounted: .*\. Nothing started\. Choose another one with --mount/,
+            /(The folder \/.+ cannot be mounted: .*|--mount \/ is refused: .*)\. Nothing started\. .* with --mount/,
           )
         }
       }
