@@ -2,33 +2,36 @@
  * `fetch` for a server at a URL: a response, or one event of a stream, may not be larger than a message. The end of a stream also
  * ends its last event: a server that sends a whole answer without the blank line after it has answered.
  */
+import { MCP_LIMITS } from './config.ts'
+import { type MessageLimits, MessageMeter } from './message-meter.ts'
 
-export function boundedFetch(bytesMax: number): typeof fetch {
+export function boundedFetch(limits: MessageLimits = MCP_LIMITS): typeof fetch {
   return async (input, init) => {
     const response = await fetch(input, init)
     if (response.body === null) return response
-    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
-    const { status, statusText, headers } = response
-    return new Response(response.body.pipeThrough(counter(bytesMax, isStream)), { status, statusText, headers })
+    const { status, statusText, headers, ok } = response
+    // A refusal, or what was asked for as a document, is read as a whole, whatever it calls itself.
+    const isAsked = new Headers(init?.headers).get('accept')?.includes(EVENTS) === true
+    const isStream = ok && isAsked && headers.get('content-type')?.startsWith(EVENTS) === true
+    return new Response(response.body.pipeThrough(counter(limits, isStream)), { status, statusText, headers })
   }
 }
 
 // ---- details ----
 
-const LF = 0x0a
+const EVENTS = 'text/event-stream'
 const BLANK_LINE = new TextEncoder().encode('\n\n')
 
 function counter(
-  bytesMax: number,
+  limits: MessageLimits,
   isStream: boolean,
 ): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
-  let bytes = 0
+  const meter = new MessageMeter(limits, isStream)
   return new TransformStream({
     transform(chunk, controller) {
-      const last = isStream ? chunk.lastIndexOf(LF) : -1
-      bytes = last === -1 ? bytes + chunk.length : chunk.length - last - 1
-      if (bytes > bytesMax) controller.error(new Error(`a message of more than ${Math.round(bytesMax / 2 ** 20)} MiB`))
-      else controller.enqueue(chunk)
+      const excess = meter.add(chunk)
+      if (excess === undefined) controller.enqueue(chunk)
+      else controller.error(new Error(`a message of ${excess}`))
     },
     flush(controller) {
       if (isStream) controller.enqueue(BLANK_LINE)

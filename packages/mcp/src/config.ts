@@ -36,6 +36,7 @@ export const MCP_LIMITS = {
   probeMs: 3_000, // for a server of 2025 that never answers an unknown request; after that its era is remembered
   eraDays: 7, // then a server of 2025 is asked again, because it may have been updated
   messageBytesMax: 16 * 1024 * 1024, // one JSON-RPC message; a larger result belongs in a file
+  messageValuesMax: 250_000, // of one message; a list of all tools has fewer, and more take too long to parse
   inputBytesMax: 8 * 1024 * 1024, // written, but not read by the server
   failuresMax: 20, // within ten minutes; then the server is given up
   garbageLinesMax: 1_000, // lines on stdout that are not JSON, per run; then the server is ended

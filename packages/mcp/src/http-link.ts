@@ -171,7 +171,7 @@ export class HttpLink implements Link {
     const transport = new StreamableHTTPClientTransport(new URL(config.url ?? ''), {
       requestInit: { headers: { ...config.headers } },
       ...this.#authProvider(),
-      fetch: boundedFetch(limits.messageBytesMax),
+      fetch: boundedFetch(limits),
       reconnectionOptions: {
         initialReconnectionDelay: 250,
         maxReconnectionDelay: 2_000,

@@ -1,30 +1,33 @@
 /**
  * Splits a server's stdout into JSON-RPC messages within a fixed limit.
  *
- * I1  At most `bytesMax` of an unfinished line are kept. A longer line is reported once, and nothing of it is parsed.
+ * I1  At most `messageBytesMax` of an unfinished line are kept. A longer line, or one of too many values, is reported once, and
+ *     nothing of it is parsed.
  * I2  A line that is not JSON-RPC is reported, not thrown: servers print banners.
  * I3  The end of the output ends its last line: a server that dies after a whole answer has answered.
  */
 import { deserializeMessage, type JSONRPCMessage } from '@modelcontextprotocol/client'
+import { type MessageLimits, MessageMeter } from './message-meter.ts'
 
 export type LineHandlers = {
   readonly onMessage: (message: JSONRPCMessage) => void
   readonly onGarbage: (line: string) => void
-  readonly onTooLong: (bytes: number) => void
+  readonly onTooLarge: (excess: string) => void
 }
 
 const LF = 0x0a
 const GARBAGE_CHARS = 200
 
 export class JsonLines {
-  readonly #bytesMax: number
+  readonly #limits: MessageLimits
   readonly #handlers: LineHandlers
   #held: Buffer[] = []
-  #heldBytes = 0
-  #isTooLong = false
+  #meter: MessageMeter
+  #isTooLarge = false
 
-  constructor(bytesMax: number, handlers: LineHandlers) {
-    this.#bytesMax = bytesMax
+  constructor(limits: MessageLimits, handlers: LineHandlers) {
+    this.#limits = limits
+    this.#meter = new MessageMeter(limits)
     this.#handlers = handlers
   }
 
@@ -43,25 +46,21 @@ export class JsonLines {
   }
 
   #hold(bytes: Buffer): void {
-    if (this.#isTooLong) return
-    if (this.#heldBytes + bytes.length > this.#bytesMax) {
-      this.#handlers.onTooLong(this.#heldBytes + bytes.length)
-      this.#isTooLong = true // I1
-      this.#held = []
-      this.#heldBytes = 0
-      return
-    }
-    this.#held.push(bytes)
-    this.#heldBytes += bytes.length
+    if (this.#isTooLarge) return
+    const excess = this.#meter.add(bytes)
+    if (excess === undefined) return void this.#held.push(bytes)
+    this.#handlers.onTooLarge(excess)
+    this.#isTooLarge = true // I1
+    this.#held = []
   }
 
   #line(): void {
-    const wasTooLong = this.#isTooLong
+    const wasTooLarge = this.#isTooLarge
     const text = this.#held.length === 1 ? String(this.#held[0]) : Buffer.concat(this.#held).toString()
     this.#held = []
-    this.#heldBytes = 0
-    this.#isTooLong = false
-    if (wasTooLong || text.trim() === '') return
+    this.#meter = new MessageMeter(this.#limits)
+    this.#isTooLarge = false
+    if (wasTooLarge || text.trim() === '') return
     let message: JSONRPCMessage
     try {
       message = deserializeMessage(text)

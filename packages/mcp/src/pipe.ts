@@ -1,10 +1,11 @@
 /** The stdio transport: one run of a supervised child. The supervisor owns the process; this only carries messages. */
 import { type JSONRPCMessage, serializeMessage, type Transport } from '@modelcontextprotocol/client'
 import { JsonLines } from './json-lines.ts'
+import type { MessageLimits } from './message-meter.ts'
 
 export type PipeOptions = {
   readonly write: (line: string) => Promise<void>
-  readonly messageBytesMax: number
+  readonly limits: MessageLimits
   readonly garbageLinesMax: number
   /** The child has broken the protocol beyond repair. */
   readonly onBroken: (why: string) => void
@@ -27,8 +28,8 @@ export class Pipe implements Transport {
 
   constructor(options: PipeOptions) {
     this.#options = options
-    const { messageBytesMax, garbageLinesMax } = options
-    this.#lines = new JsonLines(messageBytesMax, {
+    const { limits, garbageLinesMax } = options
+    this.#lines = new JsonLines(limits, {
       onMessage: (message) => this.onmessage?.(message),
       onGarbage: (line) => {
         options.onGarbage(line)
@@ -36,7 +37,7 @@ export class Pipe implements Transport {
         if (this.#garbage === garbageLinesMax)
           options.onBroken(`${garbageLinesMax} lines on stdout that are not messages; the last: ${line}`)
       },
-      onTooLong: () => options.onBroken(`a line of more than ${Math.round(messageBytesMax / 2 ** 20)} MiB on stdout`),
+      onTooLarge: (excess) => options.onBroken(`a line of ${excess} on stdout`),
     })
   }
 

@@ -187,7 +187,7 @@ export class StdioLink implements Link {
   #newPipe(): Pipe {
     return new Pipe({
       write: (line) => this.#child.write(line),
-      messageBytesMax: this.#options.limits.messageBytesMax,
+      limits: this.#options.limits,
       garbageLinesMax: this.#options.limits.garbageLinesMax,
       onGarbage: (line) => this.#log.add(`stdout: ${line}`),
       onBroken: (why) => {

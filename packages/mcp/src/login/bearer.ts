@@ -13,6 +13,7 @@ import {
   refreshAuthorization,
   UnauthorizedError,
 } from '@modelcontextprotocol/client'
+import { boundedFetch } from '../bounded-fetch.ts'
 import { systemNow } from '../clock.ts'
 import { readLogin, type StoredLogin, writeLogin } from './stored-login.ts'
 
@@ -80,7 +81,7 @@ export class Bearer implements AuthProvider {
         ...(resource === undefined ? {} : { resource }),
         clientInformation: client,
         refreshToken: old.refresh_token ?? '',
-        fetchFn: (url, init) => fetch(url, { ...init, signal: AbortSignal.timeout(REFRESH_MS) }),
+        fetchFn: (url, init) => boundedFetch()(url, { ...init, signal: AbortSignal.timeout(REFRESH_MS) }),
       })
       const refreshed = { ...login, tokens: { ...old, ...tokens }, ...expiryOf(tokens.expires_in) }
       writeLogin(stateDir, name, refreshed)

@@ -18,6 +18,7 @@ import {
   type OAuthTokens,
   type StoredOAuthClientInformation,
 } from '@modelcontextprotocol/client'
+import { boundedFetch } from '../bounded-fetch.ts'
 import { isoNow } from '../clock.ts'
 import { expiryOf } from './bearer.ts'
 import type { StoredLogin } from './stored-login.ts'
@@ -191,7 +192,7 @@ async function challengeOf(url: string, signal: AbortSignal): Promise<{ resource
 const bounded =
   (signal: AbortSignal) =>
   (url: string | URL, init: RequestInit = {}): Promise<Response> =>
-    fetch(url, { ...init, signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]) })
+    boundedFetch()(url, { ...init, signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]) })
 
 async function answer(req: IncomingMessage, res: ServerResponse, take: (params: URLSearchParams) => boolean) {
   const { pathname, searchParams } = new URL(req.url ?? '/', 'http://127.0.0.1')

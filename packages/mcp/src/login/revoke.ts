@@ -4,6 +4,7 @@
  * I1  Best effort: whatever the server says, the caller forgets the login.
  * I2  The refresh token goes first: without it, no one can get another access token.
  */
+import { boundedFetch } from '../bounded-fetch.ts'
 import type { StoredLogin } from './stored-login.ts'
 
 export type Revocation =
@@ -46,7 +47,7 @@ async function openIdDocument({ metadata }: StoredLogin, signal: AbortSignal): P
   const issuer = metadata?.issuer.replace(/\/$/, '')
   if (issuer === undefined) return undefined
   try {
-    const response = await fetch(`${issuer}/.well-known/openid-configuration`, { signal })
+    const response = await boundedFetch()(`${issuer}/.well-known/openid-configuration`, { signal })
     const document: unknown = await response.json()
     return response.ok && field(document, 'issuer') === metadata?.issuer ? document : undefined
   } catch {
@@ -63,7 +64,7 @@ async function failureOf(
 ): Promise<string | undefined> {
   const { headers, body } = clientOf(login)
   try {
-    const response = await fetch(endpoint, {
+    const response = await boundedFetch()(endpoint, {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json', ...headers },
       body: new URLSearchParams({ ...fields, ...body }).toString(),
