@@ -80,6 +80,10 @@ test('addresses of this machine, its networks and metadata services are never di
     '64:ff9b::7f00:1',
     '64:ff9b::10.0.0.1',
     '64:ff9b:1::a9fe:a9fe',
+    '64:ff9b:1:7f00:0:100:808:808',
+    '::ffff:0:127.0.0.1',
+    '2001:db8::5efe:10.0.0.1',
+    '2001:db8::200:5efe:7f00:1',
     '2002:7f00:1::1',
     'fe80::1',
     'fc00::1',
@@ -91,7 +95,7 @@ test('addresses of this machine, its networks and metadata services are never di
     '',
   ])
     assert.equal(isReachable(address, own, false), false, address)
-  for (const address of ['203.0.113.5', '8.8.8.8', '2606:4700::1', '64:ff9b::808:808'])
+  for (const address of ['203.0.113.5', '8.8.8.8', '2606:4700::1', '64:ff9b::808:808', '64:ff9b:1:5::808:808'])
     assert.equal(isReachable(address, own, false), true, address)
   assert.deepEqual(
     ['10.0.0.1', 'fc00::1', '127.0.0.1', '169.254.169.254', 'fd00:ec2::254'].map((address) =>

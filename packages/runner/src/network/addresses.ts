@@ -34,7 +34,7 @@ function listOf(...groups: readonly (readonly string[])[]): BlockList {
   return list
 }
 
-/** The address, and the IPv4 address that an IPv6 form contains: mapped, compatible, or NAT64. */
+/** The address, and the IPv4 address that an IPv6 form contains: mapped, translated, compatible, NAT64 or ISATAP. */
 function formsOf(address: string): readonly { readonly text: string; readonly family: Family }[] {
   if (isIPv4(address)) return [{ text: address, family: 'ipv4' }]
   if (!isIPv6(address)) return []
@@ -42,13 +42,17 @@ function formsOf(address: string): readonly { readonly text: string; readonly fa
   const words = wordsOf(text)
   const isEmbedded = [
     [0, 0, 0, 0, 0, 0xffff],
+    [0, 0, 0, 0, 0xffff, 0],
     [0, 0, 0, 0, 0, 0],
     [0x64, 0xff9b, 0, 0, 0, 0],
   ].some((prefix) => prefix.every((word, i) => words[i] === word))
   const [high = 0, low = 0] = words.slice(6)
   const inner = [high >> 8, high & 255, low >> 8, low & 255].join('.')
   const isLocalNat64 = words[0] === 0x64 && words[1] === 0xff9b && words[2] === 1
-  return [{ text, family: 'ipv6' }, ...(isEmbedded || isLocalNat64 ? [{ text: inner, family: 'ipv4' as const }] : [])]
+  if (isLocalNat64 && (words[4] !== 0 || words[5] !== 0)) return [] // the IPv4 address may also be in the middle
+  const isIsatap = words[5] === 0x5efe && ((words[4] ?? 0) & ~0x0200) === 0
+  const hasInner = isEmbedded || isLocalNat64 || isIsatap
+  return [{ text, family: 'ipv6' }, ...(hasInner ? [{ text: inner, family: 'ipv4' as const }] : [])]
 }
 
 /** An IPv6 address as eight 16-bit numbers. */
