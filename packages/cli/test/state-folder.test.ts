@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { type Fault, isFault } from '@breakfall/faults'
-import { refuseUnreadable, stateFileFault } from '../src/process/state-folder.ts'
+import { tempFolder } from '../../../test/kit/folder.ts'
+import { prepareStateDir, refuseUnreadable, stateFileFault } from '../src/process/state-folder.ts'
 
 test('an unreadable state folder is an error; a missing one counts as empty', () => {
   const folder = mkdtempSync(join(tmpdir(), 'breakfall state '))
@@ -22,6 +23,16 @@ test('an unreadable state folder is an error; a missing one counts as empty', ()
     rmSync(folder, { recursive: true })
   }
   refuseUnreadable(join(folder, 'state'))
+})
+
+test('a state folder of another user is refused, whoever starts there', { skip: process.getuid?.() !== 0 }, (t) => {
+  const folder = tempFolder(t)
+  assert.equal(prepareStateDir(folder), folder)
+  chownSync(folder, 65_534, 65_534)
+  for (const create of [true, false])
+    assert.throws(() => prepareStateDir(folder, { create }), {
+      error: /Cannot use the state folder .*: it belongs to another user/,
+    })
 })
 
 test('an unusable file in the state folder is named, and a full disk is temporary', () => {

@@ -15,7 +15,11 @@ export function prepareStateDir(folder: string, { create = true } = {}): string 
     existing = dirname(existing)
   }
   try {
-    if (!statSync(existing).isDirectory()) throw unusable(path, `${existing} is not a folder`)
+    const stat = statSync(existing)
+    if (!stat.isDirectory()) throw unusable(path, `${existing} is not a folder`)
+    // Its owner could put links there, which lead what we write elsewhere, and choose the tokens.
+    if (existing === path && ![0, process.getuid?.() ?? stat.uid].includes(stat.uid))
+      throw unusable(path, 'it belongs to another user')
     if (create) for (const level of missing) mkdirSync(level, { mode: 0o700 })
     accessSync(create ? path : existing, constants.R_OK | constants.W_OK | constants.X_OK)
     return path
