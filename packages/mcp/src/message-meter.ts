@@ -52,6 +52,7 @@ export class MessageMeter {
 
   #endLine(): void {
     if (this.#isEvents && this.#isLineEmpty) this.#bytes = this.#values = 0
+    else if (this.#isEvents) this.#values += 1 // an empty one costs as much
     this.#isLineEmpty = true
     this.#isInText = false // no text of JSON contains the end of a line; a comment between events may have an odd quote
   }
