@@ -10,7 +10,7 @@ export function boundedFetch(limits: MessageLimits = MCP_LIMITS): typeof fetch {
     const response = await fetch(input, init)
     if (response.body === null) return response
     const { status, statusText, headers, ok } = response
-    // A refusal, or what was asked for as a document, is read as a whole, whatever it calls itself.
+    // A refusal, or what was asked for as a document, is read as a whole, even if it calls itself a stream.
     const isAsked = new Headers(init?.headers).get('accept')?.includes(EVENTS) === true
     const isStream = ok && isAsked && headers.get('content-type')?.startsWith(EVENTS) === true
     return new Response(response.body.pipeThrough(counter(limits, isStream)), { status, statusText, headers })
