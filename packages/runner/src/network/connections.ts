@@ -167,6 +167,10 @@ export class Connections {
       setHost: false,
     })
     upstream.on('error', () => res.destroy())
+    upstream.once('upgrade', (_answer, left: Socket) => {
+      left.destroy() // it was not asked to leave HTTP
+      res.destroy()
+    })
     upstream.once('response', (answer) => {
       res.writeHead(answer.statusCode ?? 502, answer.statusMessage, withoutHops(answer.rawHeaders))
       pipeline(answer, res, () => socket.destroy())
