@@ -41,10 +41,7 @@ test(
         for (const refused of ['/', desk.place.home]) {
           const { code, stderr } = await desk.command(['run', 'go', '--mount', refused])
           assert.equal(code, 2, stderr)
-          assert.match(
-            stderr,
-            /(The folder \/.+ cannot be mounted: .*|--mount \/ is refused: .*)\. Nothing started\. .* with --mount/,
-          )
+          assert.match(stderr, /--mount \/.* is refused: .*\. Nothing started\. Mount one folder, with --mount/)
         }
       }
       const workspace = allowed
