@@ -54,11 +54,14 @@ export class BoxReleases {
     this.#timers.clear()
   }
 
-  /** The session has come to rest: its box is released unless it is used again soon. */
-  #later({ id, data, policy }: LiveSession): void {
+  /**
+   * The session has come to rest: its box is released unless it is used again soon. In a shared store that look claims the session, which
+   * comes to rest again. So there is none for a turn that is parked, or for a box that was released: sweeps find what is left.
+   */
+  #later({ id, data, fold, policy }: LiveSession): void {
     clearTimeout(this.#timers.get(id))
     this.#timers.delete(id)
-    if (!mayHaveBox(data) || this.#ports.lifecycle.isClosing) return
+    if (!mayHaveBox(data) || data.boxReleased === true || fold.turn !== null || this.#ports.lifecycle.isClosing) return
     const timer = setTimeout(
       () => {
         this.#timers.delete(id)
