@@ -98,6 +98,8 @@ export type Plan = {
   readonly approveMsMax: number
   /** So many sessions without work stay in a daemon's memory. */
   readonly sessionsIdleMax: number
+  /** Boxes of idle sessions are given back after so long. */
+  readonly boxIdleMs: number
 }
 
 /** A saved plan, perhaps of a version that knew fewer people. */
@@ -110,6 +112,7 @@ export const planIn = (json: string): Plan => {
     quits: plan.quits ?? [],
     deletes: plan.deletes ?? [],
     sessionsIdleMax: plan.sessionsIdleMax ?? SESSIONS_IDLE_MAX,
+    boxIdleMs: plan.boxIdleMs ?? BOX_IDLE_MS,
   }
 }
 
@@ -260,6 +263,7 @@ function swarmOf(seed: string): Plan {
     parkMsMax: 1_800_000,
     approveMsMax: dice.of([20_000, 120_000, 600_000]),
     sessionsIdleMax: dice.of([0, 1, SESSIONS_IDLE_MAX]),
+    boxIdleMs: dice.of([1_000, 5_000, BOX_IDLE_MS]),
     rates: {
       lostStatement: isShared ? some(0.4, 0.05) : 0,
       lostStatementAnswer: isShared ? some(0.4, 0.1) : 0,
@@ -332,6 +336,7 @@ function faultsOf(
 const TOOLS = [['bash'], ['bash'], ['bash', 'write', 'edit']] as const
 
 const SESSIONS_IDLE_MAX = 2_000
+const BOX_IDLE_MS = 900_000
 
 /** At most one fault in this time, on average. */
 const MS_PER_FAULT = 2_400

@@ -236,6 +236,9 @@ export class Rules {
     this.#facts.times.set(sessionId, times)
     this.#facts.events.set(sessionId, known)
     this.#facts.bodies.set(sessionId, bodies)
+    const added = events.map(({ type }) => type)
+    if (added.includes('approval-requested') && !added.includes('parked'))
+      this.#broken('U7 a question and its park are one commit', `${added.join(' ')} in ${sessionId}`)
     for (const { seq, body } of events) {
       if (seq !== known.length + 1) this.#broken('U7 events are dense', `${seq} after ${known.length} in ${sessionId}`)
       const event: SessionEvent = JSON.parse(body) // of this version, so none is unknown

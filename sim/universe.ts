@@ -227,7 +227,12 @@ class Universe {
         stateDir,
         model: { baseUrl: `${MODEL}/v1`, name: 'simulated' },
         runner: { url: RUNNER },
-        policy: { ...POLICY, parkMsMax: this.#plan.parkMsMax, approveMsMax: this.#plan.approveMsMax },
+        policy: {
+          ...POLICY,
+          parkMsMax: this.#plan.parkMsMax,
+          approveMsMax: this.#plan.approveMsMax,
+          boxIdleMs: this.#plan.boxIdleMs,
+        },
       },
       {
         limits: { ...DAEMON_LIMITS, sessionsIdleMax: this.#plan.sessionsIdleMax },

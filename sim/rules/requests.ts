@@ -11,6 +11,7 @@
 import { POLICY_DEFAULTS } from '../../packages/faults/src/index.ts'
 import type { SessionEvent, SessionEventOf } from '../../packages/wire/src/index.ts'
 import { askedOf, keyIn, type Message } from '../world/model.ts'
+import { START } from '../host/time.ts'
 import type { Exchange } from '../world/network.ts'
 import { MODEL } from '../world/weather.ts'
 import { POLICY } from '../plan.ts'
@@ -90,13 +91,21 @@ export class Requests {
     const awayMs = Date.parse(at) - (account.awaySince ?? Date.parse(at))
     // A server that says when to ask again gets as many attempts as any other.
     const isAsked = fault.retryAfterMs !== undefined && account.attempts < POLICY_DEFAULTS.attemptsMax
-    if (awayMs > POLICY.patienceMs + POLICY.headersMs && !isAsked && !this.#isClockOff)
+    const stoodMs = this.#stoodStillMs(Date.parse(at) - awayMs - START, Date.parse(at) - START)
+    if (awayMs > POLICY.patienceMs + POLICY.headersMs + stoodMs && !isAsked && !this.#isClockOff)
       this.#facts.broken('U10 patience is spent once', `${turnId}: ${awayMs} ms`)
     if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
       this.#facts.broken(
         'U10 attempts and waits stay within the policy',
         `${turnId}: ${account.failures} failures, ${account.waitedMs} ms`,
       )
+  }
+
+  /** For how long some daemon did nothing at that time: it could not notice that its patience was spent. */
+  #stoodStillMs(from: number, to: number): number {
+    return this.#facts.parts.plan.faults
+      .filter(({ kind }) => kind === 'freeze' || kind === 'stall')
+      .reduce((sum, { at, ms }) => sum + Math.max(0, Math.min(to, at + ms) - Math.max(from, at)), 0)
   }
 
   /** Without a shared store, times in the journal are those of the daemon's own clock. */

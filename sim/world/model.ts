@@ -143,7 +143,7 @@ function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dic
 function argumentsOf(tool: string, name: string, step: PlannedStep = NO_STEP): Readonly<Record<string, string>> {
   if (tool === 'write') return { path: FILE, content: `${name}\n${LAST_LINE}` }
   if (tool === 'edit') return { path: FILE, old: LAST_LINE, new: `${name}\n${LAST_LINE}` }
-  return { command: `work ${name} lines=${step.lines} ms=${step.ms} code=${step.code}` }
+  return { command: `work ${name} lines=${step.lines} ms=${step.ms} code=${step.code} both=${step.lines % 2}` }
 }
 
 const NO_STEP: PlannedStep = { lines: 0, ms: 0, code: 0, calls: 0 }

@@ -33,7 +33,7 @@ type Exec = {
   readonly startedAt: number
   readonly events: Record<string, unknown>[]
   readonly listeners: Set<() => void>
-  stdoutBytes: number
+  readonly bytes: { stdout: number; stderr: number }
   exit: Record<string, unknown> | null
   endedAt: number | null
   isBurned: boolean
@@ -279,10 +279,10 @@ export class Runner implements Server {
     box.execs.set(execId, exec)
     this.disk.reserved.add(`${box.id}/${execId}`)
     for (const { started } of this.disk.observers) started?.({ ...this.#effect(box.id, exchange), execId, command })
-    const { lines, ms, code, name } = workIn(command)
+    const { lines, ms, code, name, isBoth } = workIn(command)
     for (let line = 1; line <= lines; line += 1)
       this.#later(ms * (line / (lines + 1)), () => {
-        print(exec, `${name} line ${line}\n`)
+        print(exec, isBoth && line % 2 === 0 ? 'stderr' : 'stdout', `${name} line ${line}\n`)
         this.disk.printed.set(execId, exec.events.map(({ data = '' }) => data as string).join(''))
       })
     this.#later(ms, () => finish(this.#world, exec, { cause: 'exited', code }))
@@ -393,7 +393,7 @@ export class Runner implements Server {
   }
 
   #view(boxId: string, exec: Exec): Record<string, unknown> {
-    const { execId, command, startedAt, endedAt, stdoutBytes, exit, events } = exec
+    const { execId, command, startedAt, endedAt, bytes, exit, events } = exec
     return {
       execId,
       boxId,
@@ -401,8 +401,8 @@ export class Runner implements Server {
       command: ['sh', '-c', command],
       startedAt: exit?.['started'] === false ? null : iso(startedAt),
       endedAt: endedAt === null ? null : iso(endedAt),
-      stdoutBytes,
-      stderrBytes: 0,
+      stdoutBytes: bytes.stdout,
+      stderrBytes: bytes.stderr,
       lastSeq: events.length,
       exit,
     }
@@ -419,11 +419,19 @@ export function workIn(command: string): {
   readonly lines: number
   readonly ms: number
   readonly code: number
+  /** It prints every second line to its other stream. */
+  readonly isBoth: boolean
 } {
   const [, name = ''] = command.split(' ')
   const number = (key: string, otherwise: number): number =>
     Number(new RegExp(`\\b${key}=(\\d+)`).exec(command)?.[1] ?? otherwise)
-  return { name, lines: number('lines', 1), ms: number('ms', 10), code: number('code', 0) }
+  return {
+    name,
+    lines: number('lines', 1),
+    ms: number('ms', 10),
+    code: number('code', 0),
+    isBoth: number('both', 0) === 1,
+  }
 }
 
 // ---- details ----
@@ -463,17 +471,17 @@ function newExec(execId: string, command: string, hash: string, startedAt: numbe
     startedAt,
     events: [{ seq: 1, type: 'start', execId, pid: 7, at: iso(startedAt) }],
     listeners: new Set(),
-    stdoutBytes: 0,
+    bytes: { stdout: 0, stderr: 0 },
     exit: null,
     endedAt: null,
     isBurned: false,
   }
 }
 
-function print(exec: Exec, text: string): void {
+function print(exec: Exec, stream: 'stdout' | 'stderr', text: string): void {
   if (exec.exit !== null) return
-  exec.events.push({ seq: exec.events.length + 1, type: 'stdout', offset: exec.stdoutBytes, data: text })
-  exec.stdoutBytes += Buffer.byteLength(text)
+  exec.events.push({ seq: exec.events.length + 1, type: stream, offset: exec.bytes[stream], data: text })
+  exec.bytes[stream] += Buffer.byteLength(text)
   for (const heard of exec.listeners) heard()
 }
 
@@ -492,8 +500,8 @@ function finish(
     signalGuess: null,
     durationMs: now - exec.startedAt,
     survivors: [],
-    stdoutBytes: exec.stdoutBytes,
-    stderrBytes: 0,
+    stdoutBytes: exec.bytes.stdout,
+    stderrBytes: exec.bytes.stderr,
     truncated: false,
     diagnostics: [],
   }
