@@ -128,7 +128,22 @@ test("an earlier version's turns continue: what was parked resumes, an approval 
   // The address of the model has changed, so the turns that wait for a key or a quota resume by themselves.
   for (const name of ['rate-limit', 'steps'])
     assert.equal((await api.call('POST', `/v1/turns/${turnIn(name).turnId}/resume`)).status, 202, name)
-  for (const name of ['approval', 'rate-limit', 'quota', 'key', 'steps', 'shutting-down']) {
+  // This daemon has no such server, and the session wants no other tools: once the model has to be asked, the turn waits for them.
+  const waiting = await api.events(
+    approval.id,
+    (event) => event.type === 'parked' && event.fault.category === 'tool_not_offered',
+  )
+  assertNoGap(waiting)
+  assert.deepEqual(
+    waiting.slice(0, approval.lines.length).map((event) => JSON.stringify(event)),
+    approval.lines,
+  )
+  assert.ok(
+    waiting.some(
+      (event) => event.type === 'tool-result' && event.text.startsWith('This was not run: the user denied it'),
+    ),
+  )
+  for (const name of ['rate-limit', 'quota', 'key', 'steps', 'shutting-down']) {
     const { id, turnId, lines } = turnIn(name)
     const events = await api.ended(id, turnId)
     assertNoGap(events)

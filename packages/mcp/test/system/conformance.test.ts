@@ -28,7 +28,7 @@ for (const [revision, count] of Object.entries(REQUIRED))
         .then((body) => play(scenarioOf(JSON.parse(body)), stateDir))
         .then((said) => res.end(said))
     })
-    const command = `${process.execPath} ${CLIENT} ${client.url}`
+    const command = `"${process.execPath}" "${CLIENT}" ${client.url}` // a shell reads it
     const suite = spawn(
       process.execPath,
       [SUITE, 'client', '--command', command, '--requirements', revision, '--timeout', '120000', '-o', folder],
