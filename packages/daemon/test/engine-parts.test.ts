@@ -61,7 +61,7 @@ test('the first chunk is written at once, the next ones by the clock, a large on
   assert.deepEqual(written, ['a', 'bc'])
   await out.push(delta('p', 'long enough'), samePart('p'))
   assert.deepEqual(written, ['a', 'bc', 'long enough'])
-  out.drop()
+  await out.drop()
 })
 
 test('a failed background write is reported by the next push or flush', async () => {

@@ -27,7 +27,7 @@ export type AttemptWriter = {
   /** Writes everything held, and after it these events, in one append. */
   flush(...events: readonly EventDraft[]): Promise<void>
   /** Forgets what is held. */
-  drop(): void
+  drop(): Promise<void>
   /** The tool that the answer began to call last. Undefined if a call cannot be shown to the model. */
   readonly calling: string | undefined
 }
@@ -92,9 +92,9 @@ export class AnswerWriter implements AttemptWriter {
     return this.#out.flush(...events)
   }
 
-  /** Forgets what is held. */
-  drop(): void {
-    this.#out.drop()
+  /** Forgets what is held, once the write under way has ended. */
+  drop(): Promise<void> {
+    return this.#out.drop()
   }
 
   async #delta({ type, part, text }: Delta): Promise<void> {

@@ -197,7 +197,7 @@ async function ask(
     }
     return CONTINUE
   } finally {
-    writer.drop()
+    await writer.drop()
   }
 }
 

@@ -189,7 +189,7 @@ export async function followExec(
       errorRaw: 'the event stream ended without an exit record',
     })
   } finally {
-    out.drop()
+    await out.drop() // who follows the exec next reads on from what this has journalled
   }
 }
 

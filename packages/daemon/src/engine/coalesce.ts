@@ -60,11 +60,12 @@ export class Coalescer {
     await writing
   }
 
-  /** Drops the timer and everything held. */
-  drop(): void {
+  /** Drops the timer and everything held. Resolves once the write under way has ended: only then does the fold have what it wrote. */
+  async drop(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#taken()
+    await this.#writing
   }
 
   /** Flushes now, then not again until the time is up. */

@@ -118,7 +118,7 @@ class SummaryWriter implements AttemptWriter {
     if (events.length > 0) await this.#session.append(...events)
   }
 
-  drop(): void {
+  async drop(): Promise<void> {
     this.#text = ''
   }
 }
