@@ -89,6 +89,8 @@ export type Plan = {
     readonly modelFault: number
     /** Of commits after which the daemon dies before it hears of it. */
     readonly killAtCommit: number
+    /** Of commits after which its event loop stalls, for longer than its lease. */
+    readonly stallAtCommit: number
   }
   /** When faults end. Then everything must come to rest. */
   readonly calmAt: number
@@ -149,7 +151,7 @@ function withKills(plan: Plan, dice: Random): Plan {
     absenceMs: 0,
     resumes: [],
     deletes: [],
-    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]), killAtCommit: dice.of([0, 0.1]) },
+    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]), ...dice.of(AT_COMMITS) },
     sessions: plan.sessions.map((session) => ({ ...session, approve: 'never', turns: session.turns.map(withSteps) })),
     faults: killsOf(dice, daemons, plan.calmAt),
   }
@@ -179,6 +181,8 @@ function withAsides(plan: Plan, dice: Random): Plan {
     })).toSorted((a, b) => a.at - b.at),
   }
 }
+
+const AT_COMMITS = [{}, { killAtCommit: 0.1 }, { stallAtCommit: 0.04 }] as const
 
 /** People cancel all the time: at daemons that die, or while requests to the runner arrive late. */
 function withQuits(plan: Plan, dice: Random): Plan {
@@ -246,6 +250,7 @@ const NO_RATES: Plan['rates'] = {
   cutStream: 0,
   modelFault: 0,
   killAtCommit: 0,
+  stallAtCommit: 0,
 }
 
 function swarmOf(seed: string): Plan {
@@ -274,6 +279,7 @@ function swarmOf(seed: string): Plan {
       cutStream: some(0.5, 0.3),
       modelFault: some(0.6, 0.5),
       killAtCommit: some(0.15, 0.1),
+      stallAtCommit: some(0.1, 0.02),
     },
     sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
     faults: faultsOf(dice, { isShared, daemons, calmAt }),

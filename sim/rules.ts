@@ -124,7 +124,7 @@ export class Rules {
   ): void {
     const { world, plan } = this.#parts
     const at = world.now
-    const isExcused = plan.faults.some(
+    const isExcused = this.#parts.faults.some(
       ({ kind, at: begins, ms }) => STANDS_STILL.has(kind) && begins < at + 2_000 && begins + ms > at - 2_000,
     )
     if (isExcused || plan.isShared) return
@@ -172,7 +172,9 @@ export class Rules {
     const from = world.now - BEHIND_MS
     const { lostStatement, lostStatementAnswer } = plan.rates
     if (since > from || lostStatement + lostStatementAnswer > 0 || this.#facts.deleted.has(sessionId)) return
-    if (plan.faults.some(({ kind, at, ms }) => HOLDS_UP.has(kind) && at < world.now && at + ms > from - BEHIND_MS))
+    if (
+      this.#parts.faults.some(({ kind, at, ms }) => HOLDS_UP.has(kind) && at < world.now && at + ms > from - BEHIND_MS)
+    )
       return
     this.reach('a reader that stays')
     const due = (this.#facts.times.get(sessionId) ?? []).filter((at) => at < from).length

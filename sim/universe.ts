@@ -102,11 +102,14 @@ class Universe {
   #boots = 0
   #runnerBoots = 0
   #commits = 0
+  /** Those of the plan, and those at commits. */
+  readonly #struck: PlannedFault[]
   #faults = 0
   readonly #onRejection = (thrown: unknown): void => this.#world.fail(this.#rules.bug('unhandled rejection', thrown))
 
   constructor(plan: Plan, folder: string, options: UniverseOptions) {
     this.#plan = plan
+    this.#struck = [...plan.faults]
     this.#folder = folder
     this.#options = options
     this.#world = new World(plan.seed, folder)
@@ -122,6 +125,7 @@ class Universe {
     this.#rules = new Rules(
       {
         plan,
+        faults: this.#struck,
         world: this.#world,
         database: this.#database,
         sharing: this.#sharing,
@@ -138,7 +142,7 @@ class Universe {
       daemons: () => this.#daemons.filter((daemon) => daemon?.parts !== undefined),
       isAway: () => this.#isAway,
     })
-    this.#database.observers.push({ appended: (_append, by) => this.#mayKill(by) })
+    this.#database.observers.push({ appended: (_append, by) => this.#mayStrike(by) })
     if (options.onEvent !== undefined)
       this.#database.observers.push({
         appended: ({ events, epoch }) =>
@@ -298,15 +302,21 @@ class Universe {
     this.#daemons[nr] = undefined
   }
 
-  /** A daemon dies between a commit and the moment when it hears of it. */
-  #mayKill(by: string): void {
+  /** A daemon dies, or its event loop stalls, between a commit and the moment when it hears of it. */
+  #mayStrike(by: string): void {
     this.#commits += 1
     const { rates, calmAt, seed } = this.#plan
-    if (this.#world.now >= calmAt || rates.killAtCommit === 0) return
-    if (!new Random(seed, 'commit', this.#commits).chance(rates.killAtCommit)) return
+    if (this.#world.now >= calmAt || rates.killAtCommit + rates.stallAtCommit === 0) return
+    const roll = new Random(seed, 'commit', this.#commits).next()
+    const isKill = roll < rates.killAtCommit
+    if (!isKill && roll >= rates.killAtCommit + rates.stallAtCommit) return
     const nr = this.#daemons.findIndex((daemon) => daemon?.process.name === by)
-    this.#at(this.#world.now, 'fault kill at a commit', () => {
-      if (this.#daemons[nr]?.process.name === by) this.#strike({ at: 0, kind: 'kill', victim: nr, ms: 50 })
+    this.#at(this.#world.now, 'fault at a commit', () => {
+      if (this.#daemons[nr]?.process.name !== by) return
+      const at = { at: this.#world.now, victim: nr }
+      const fault: PlannedFault = isKill ? { ...at, kind: 'kill', ms: 50 } : { ...at, kind: 'stall', ms: STALL_MS }
+      this.#struck.push(fault)
+      this.#strike(fault)
     })
   }
 
@@ -448,6 +458,8 @@ class Universe {
 /** A service manager waits no longer. */
 const STOP_MS_MAX = 30_000
 const SLOW_MS = 50
+/** Longer than a lease. */
+const STALL_MS = 25_000
 /** Four hours without rest are a fifth of this. */
 const STEPS_MAX = 1_000_000
 

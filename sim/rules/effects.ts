@@ -153,7 +153,7 @@ export class Effects {
     if (turn.end?.type !== 'turn-error' || turn.end.category !== 'cancelled' || !isUnsureEnd(turn)) return
     this.#facts.reach('unsure cancel')
     const endedAt = Date.parse(turn.end.at) - START
-    const isAway = this.#facts.parts.plan.faults.some(
+    const isAway = this.#facts.parts.faults.some(
       ({ kind, at, ms }) => RUNNER_AWAY.has(kind) && at < endedAt && at + ms > endedAt - KILL_MS,
     )
     if (isAway) return // it may not have come to the last kill

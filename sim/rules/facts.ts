@@ -19,6 +19,8 @@ export class BrokenRule extends Error {
 
 export type Parts = {
   readonly plan: Plan
+  /** Those of the plan, and those that came at commits. */
+  readonly faults: Plan['faults']
   readonly world: World
   readonly database: Database
   readonly sharing: Sharing

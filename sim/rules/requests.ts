@@ -103,15 +103,15 @@ export class Requests {
 
   /** For how long some daemon did nothing at that time: it could not notice that its patience was spent. */
   #stoodStillMs(from: number, to: number): number {
-    return this.#facts.parts.plan.faults
+    return this.#facts.parts.faults
       .filter(({ kind }) => kind === 'freeze' || kind === 'stall')
       .reduce((sum, { at, ms }) => sum + Math.max(0, Math.min(to, at + ms) - Math.max(from, at)), 0)
   }
 
   /** Without a shared store, times in the journal are those of the daemon's own clock. */
   get #isClockOff(): boolean {
-    const { isShared, faults } = this.#facts.parts.plan
-    return !isShared && faults.some(({ kind }) => kind === 'skew')
+    const { faults, plan } = this.#facts.parts
+    return !plan.isShared && faults.some(({ kind }) => kind === 'skew')
   }
 
   #sent(exchange: Exchange): void {
