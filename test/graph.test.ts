@@ -149,7 +149,7 @@ export function circles(files: readonly Source[]): readonly string[] {
   )
 }
 
-test('folders have a direction: none depends on one that depends on it', () => {
+test('folders have a direction: no folder depends on itself through others', () => {
   assert.deepEqual(circles(sources('packages/*/src/**/*.{ts,tsx}')), [])
 })
 

@@ -51,7 +51,7 @@ async function tried(server: RealServer): Promise<readonly (string | number)[]> 
   const home = join(folder, server.package.replace(/\W/g, '_'))
   const program = install(server, home)
   const host = new McpHost({ stateDir: join(home, 'state') })
-  const env = { HOME: home, ...server.env } // it writes where nothing of the user is
+  const env = { HOME: home, ...server.env } // it writes outside the user's folders
   host.configure({ s: { command: process.execPath, args: [program, ...(server.args ?? [])], env, callMs: 60_000 } })
   const [supervised] = host.servers
   try {
@@ -106,7 +106,7 @@ function definitions(server: McpServer): string {
   return server.tools.map(({ hash }) => hash).join(' ')
 }
 
-/** One that needs no arguments, and says that it changes nothing if any does. */
+/** A tool without required arguments, preferably a read-only one. */
 function harmless(tools: readonly McpTool[]): McpTool | undefined {
   const needsNothing = ({ inputSchema: { required } }: McpTool): boolean =>
     !Array.isArray(required) || required.length === 0

@@ -125,7 +125,7 @@ function laneChunks(dice: Dice, lane: Lane): readonly (readonly Json[])[] {
   return chunks
 }
 
-/** The same call with its arguments in pieces, and an end of its own. */
+/** The same call with its arguments in pieces and a separate end. */
 function streamed(dice: Dice, { id, name, args, signature }: Call): readonly Json[] {
   const pieces = split(dice, args).map((stringValue) => [{ jsonPath: '$.a', stringValue, willContinue: true }])
   return [

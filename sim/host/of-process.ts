@@ -1,4 +1,4 @@
-/** Stands for an object of which there is one in each process: whatever is asked of it, the one of the running process does. */
+/** Stands for an object of which there is one in each process: every call goes to the object of the running process. */
 import { here, type Process } from './time.ts'
 
 export function ofProcess<T extends object>(make: () => T): T {

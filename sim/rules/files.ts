@@ -3,7 +3,7 @@
  *
  * U2  An owner that was replaced writes nothing, once its successor has looked at the file for the same call.
  * U19 Each `write` and `edit` changes its file once, from what the journal says that it was to what the journal says that it becomes. One
- *     that was reported as done has changed it, and one that was reported as not done never does. It is unknown only if it cannot be
+ *     that was reported as done has changed it, and a call that was reported as not done never does. It is unknown only if it cannot be
  *     known: something else changed the file meanwhile, or the turn ended before the call did.
  */
 import { createHash } from 'node:crypto'

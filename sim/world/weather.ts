@@ -21,7 +21,7 @@ const RATE_MAX = 0.9
 /** Answers that come in pieces. */
 const STREAMED = /\/(?:events|files)\b/
 
-/** What a late request waits for, as often as it is listed. */
+/** What a late request waits for; a kind listed twice is drawn twice as often. */
 const OF_FILES: readonly Moment[] = ['read', 'read', 'owned', 'removed']
 const OF_COMMANDS: readonly Moment[] = ['owned', 'owned', 'owned', 'burned', 'burned', 'burned', 'removed']
 

@@ -204,7 +204,7 @@ test('the first key that answers nothing is told which keys do', async (t) => {
   assert.equal(shown(), '')
 })
 
-test('a call that was answered before is told when, and how', async () => {
+test('for a call that was answered before, approve says when and how', async () => {
   const request = anEvent({ type: 'turn-start', prompt: 'p' })
   const answered = (decision: string) =>
     anEvent({ type: 'approval', callId: 'c', decision, reason: null, actor: 'you' })

@@ -48,7 +48,7 @@ test('what follows a command is its own, also if it is too much: it is refused t
     assert.deepEqual(start(line.split(' ')), line.split(' '))
 })
 
-test('one or two words that begin with what is nearly a command are refused as one, with or without flags', () => {
+test('one or two words are refused as a misspelled command if the first is nearly one, with or without flags', () => {
   for (const words of [
     ['session', 'list'],
     ['docter', 'please'],

@@ -18,7 +18,7 @@ test('a trial has a column behind the gateway if asked for one, or for what it h
     ])
 })
 
-test('a command that fails without faults is told what went wrong, and only what helps against that', () => {
+test('for a command that fails without faults, the card says what went wrong and only what helps against that', () => {
   const exit = (code: number, said = ''): AgentRun['end'] => ({ kind: 'exit', code, said })
   const told = (run: Partial<AgentRun>, facts: Partial<Parameters<typeof whyNotJudged>[1]> = {}): string =>
     whyNotJudged(

@@ -90,7 +90,7 @@ export class Fleet {
     if (change === 'drain') void this.#drain()
   }
 
-  /** A person asked for it. The process keeps running: readers move to another daemon, and one that comes back is served. */
+  /** A person asked for it. The process keeps running: readers move to another daemon, and readers that come back are served. */
   async #drain(): Promise<void> {
     const { ports, engine } = this.#parts
     await this.handOver()

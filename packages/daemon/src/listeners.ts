@@ -1,4 +1,4 @@
-/** Tells everybody who listens. What happens is told by the part where it happens; who reacts to it is built later and listens. */
+/** Calls all listeners. A part reports its events here; the parts that react are built later and subscribe. */
 export class Listeners<Told extends readonly unknown[]> {
   readonly #listeners: ((...told: Told) => void)[] = []
 

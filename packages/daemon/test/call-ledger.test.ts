@@ -1,4 +1,4 @@
-/** Who knows whether a call may have started, and that nobody else changes a session. */
+/** Who knows whether a call may have started, and that only the session changes itself. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CallLedger } from '../src/engine/call-ledger.ts'

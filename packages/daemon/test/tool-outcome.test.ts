@@ -1,4 +1,4 @@
-/** What a model is told about a call that has no answer. It decides by these words whether to call again. */
+/** What a model reads about a call that has no answer. It decides by these words whether to call again. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BOX_LOST, CANCELLED_BEFORE, CANCELLED_LATE, notRun, unknownOutcome } from '../src/engine/tool-outcome.ts'

@@ -1,6 +1,6 @@
 /**
  * Waiting, for all packages: a while, or for a promise that may take too long. Runs in a browser. A loop whose process may end
- * meanwhile has a timer of its own (`runner/src/lib/poll-until.ts`), and so has what reads its time from a `Clock`.
+ * meanwhile has its own timer (`runner/src/lib/poll-until.ts`), and so has what reads its time from a `Clock`.
  */
 
 /** Resolves after `ms`, or at once when the signal aborts: check the signal afterwards. */

@@ -156,7 +156,7 @@ function sdkEnd(
 /** The client of the SDK has told the server to stop. */
 function timeoutFault(cause: unknown, category: FaultCategory, callee: Callee): Fault {
   const message = {
-    happened: `The MCP server ${callee.name} did not answer in time, and was told to stop.`,
+    happened: `The MCP server ${callee.name} did not answer in time; a stop request was sent.`,
     advice: `callMs of [mcp.${callee.name}] says how long a call may go without an answer or progress.`,
   }
   return new Fault(category, { cause, sideEffects: 'unknown', facts: callee, message })

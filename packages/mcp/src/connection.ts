@@ -35,7 +35,7 @@ export type ConnectionOptions = {
   readonly signal?: AbortSignal | undefined
   /** For messages; undefined for a local process. */
   readonly address?: string | undefined
-  /** The server offers other tools than before, or cannot list them now. */
+  /** The server's tools have changed, or it cannot list them now. */
   readonly onTools: (list: ToolList | undefined) => void
   readonly onQuestion: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
 }

@@ -17,7 +17,7 @@ export type McpHostOptions = {
   readonly limits?: Partial<McpLimits> | undefined
   /** Tokens that a server uses from now on, and that must not appear anywhere. */
   readonly onSecrets?: ((secrets: readonly string[], name: string) => void) | undefined
-  /** Answers what a server asks during a call. Without it, servers learn that nobody can. */
+  /** Answers what a server asks during a call. Without it, servers learn that the client does not support it. */
   readonly onQuestion?: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
   /** A server changed its state or its tools. */
   readonly onChange?: ((name: string) => void) | undefined

@@ -212,7 +212,7 @@ export class HttpLink implements Link {
     } while (rest > 0 && !signal.aborted && this.#waiters.count === 0)
   }
 
-  /** Only a login helps with this call, and others may go on. The next login asks for what was missing. */
+  /** Only a login helps with this call; other calls continue. The next login asks for the missing rights. */
   #lacksScope({ cause }: Fault): boolean {
     if (!InsufficientScopeError.isInstance(cause)) return false
     const { name, config, stateDir } = this.#options

@@ -3,7 +3,7 @@
  *
  * I1  `onSent` is awaited before the call leaves, so the caller's journal has it first.
  * I2  A call made against another definition of a tool than the server offers now is refused by name.
- * I3  A call that left is never sent again, also if its session is gone. One that certainly did not leave waits for a connection.
+ * I3  A call that left is never sent again, also if its session is gone. A call that certainly did not leave waits for a connection.
  * I4  A lost session is found by a request without an effect, before a call, if the server could have forgotten it meanwhile.
  */
 import { Fault, isFault } from '@breakfall/faults'

@@ -29,7 +29,7 @@ export type HttpMcp = {
   /** How often the tool acted. */
   effects: number
   taskStatus: 'working' | 'completed'
-  /** The session ends while nobody calls. */
+  /** The session ends between two calls. */
   forget(): void
   close(): Promise<void>
 }
@@ -49,7 +49,7 @@ export async function startHttpMcp(era: '2025' | '2026' = '2025', port = 0): Pro
     },
   }
   const handle = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
-    res.shouldKeepAlive = false // so that a server that is away refuses the next connection
+    res.shouldKeepAlive = false // a server that is away then refuses the next connection
     if (req.method !== 'POST') return void res.writeHead(405).end()
     let body = ''
     for await (const chunk of req) body += String(chunk)

@@ -11,7 +11,7 @@ const signs = (data: string): string => says({ reasoning_details: [{ type: 'reas
 const thinks = (text: string, more: object = {}): string =>
   says({ reasoning: text, reasoning_details: [{ type: 'reasoning.text', text, ...more }] })
 
-/** Both ways to sign: in a frame of its own, and with the end of the thought. */
+/** Both ways to sign: in a separate frame, and with the end of the thought. */
 const ANSWERS: readonly ((signature: string) => readonly string[])[] = [
   (signature) => [thinks('h'), thinks('m'), signs(signature), says({ content: 'Hel' }), says({ content: 'lo' })],
   (signature) => [thinks('h'), thinks('m', { signature }), says({ content: 'Hel' }), says({ content: 'lo' })],

@@ -123,8 +123,8 @@ export function listenersBeside(pid: number): readonly Listener[] | undefined {
 }
 
 /**
- * Whether a program of another user listens where this file says that one of ours does: the port of a program that is gone is free for
- * everybody. Root and the owner of the file are no others. False where the system does not tell.
+ * Whether another user's program listens on the port that this file names: once our program is gone, any user can take its port. Root
+ * and the owner of the file do not count as other users. False if the system does not tell.
  */
 export function isTakenByOthers(url: string, file: string): boolean {
   const ours = [0, process.getuid?.(), statSync(file, { throwIfNoEntry: false })?.uid]

@@ -6,8 +6,8 @@ import { commonFlagsLast } from './flags.ts'
 
 /**
  * `show 0198` is a command, and so is `show me what this does`, which is refused: a prompt costs money, a refusal does not. A prompt in
- * quotes is one word, and no command has a space in its name. One or two words that begin with what is nearly a command are refused,
- * too: `session list`.
+ * quotes is one word, and no command has a space in its name. One or two words are also refused if the first is
+ * nearly a command: `session list`.
  */
 export function startWords(program: Command, input: readonly string[]): readonly string[] {
   const words = commonFlagsLast(input)

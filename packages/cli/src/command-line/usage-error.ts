@@ -25,7 +25,7 @@ export function usageSentence(
   ].join(' ')
 }
 
-/** What a command refuses by itself. */
+/** A usage error that the command finds, not the parser. */
 export const usageFault = (error: string): Fault => new Fault('invalid_request', { error, errorRaw: error })
 
 // ---- details, in the order they are used above ----

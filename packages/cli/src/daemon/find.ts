@@ -155,7 +155,7 @@ const notTheirs = (uid: number | undefined, tokenFile: string, stateDir: string)
     message: {
       happened: `The daemon.json in ${stateDir} belongs to another user (${uid}) and names a file of yours, ${tokenFile}, as its token.`,
       action: 'Nothing was sent.',
-      advice: 'Choose a folder of your own with --state-dir.',
+      advice: 'Choose your own folder with --state-dir.',
     },
   })
 

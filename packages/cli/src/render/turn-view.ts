@@ -222,7 +222,7 @@ export class TurnView {
 
   #lastOutput(callId: string): readonly Segment[] {
     const kept = this.#lastLines.splice(0)
-    const isWhole = this.#outputLines <= OUTPUT_LINES_MAX + kept.length && !this.#isOutputCut // nobody gains from "1 line omitted"
+    const isWhole = this.#outputLines <= OUTPUT_LINES_MAX + kept.length && !this.#isOutputCut // "1 line omitted" would take the space of that line
     const last = isWhole ? kept : kept.slice(-OUTPUT_LINES_MAX)
     const left = this.#outputLines - OUTPUT_LINES_MAX - last.length
     const atLeast = this.#isOutputCut ? 'more than ' : ''
@@ -387,7 +387,7 @@ const whatHappened = (fault: { readonly errorRaw: string }): string => firstLine
 
 const firstLine = (text: string): string => shortened(text.split('\n').find((line) => line.trim() !== '') ?? '', 160)
 
-/** The daemon's own sentences begin with the same words. */
+/** The daemon's sentences start with the same words. */
 function unknownText(text: string): string {
   const said = 'unknown whether this ran: '
   return said + firstLine(text).replace(`It is ${said}`, '')
@@ -408,7 +408,7 @@ function approvalText({ decision, reason }: SessionEventOf<'approval'>): string 
   return decision === 'allow' ? '✓ approved' : '✓ approved for this session'
 }
 
-/** What `refusedLine` reports has a line of its own. */
+/** `refusedLine` prints these on a separate line. */
 const isCause = ({ id, rank }: Diagnostic): boolean =>
   (rank === 'cause' && id !== 'network_denied') || id === 'oom_killed_child'
 

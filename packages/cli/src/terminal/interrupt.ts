@@ -86,7 +86,7 @@ export function exitCancelled(signal: NodeJS.Signals, out: Output): never {
   process.exit(EXIT_CODES.cancelled)
 }
 
-/** For a server: resolves with the first signal, so that it can shut down. The second one ends the process at once. */
+/** For a server: resolves with the first signal, to shut down in order. The second one ends the process at once. */
 export function untilSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let isStopping = false

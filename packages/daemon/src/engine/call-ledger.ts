@@ -55,8 +55,8 @@ export class CallLedger {
 const openCalls = ({ turn }: SessionFold): readonly ToolCall[] =>
   turn?.calls.filter((call) => call.result === null) ?? []
 
-/** A call that waits for an approval has not left, nor has a call of a server's tool that was never sent, nor one that never came to
- * write its file. */
+/** These have not left: a call that waits for an approval, a call of a server's tool that was never sent, a write that never reached
+ * its file. */
 function mayHaveLeft(call: ToolCall, hasBox: boolean): boolean {
   if (call.approval?.decision === null) return false
   if (call.tool.startsWith('mcp__')) return call.sent.times > 0

@@ -119,7 +119,7 @@ function changeFile(
   })
 }
 
-/** I2: what cannot be read is replaced whatever it is, or refuses that. */
+/** I2: a file that cannot be read is replaced without a comparison, or the runner refuses. */
 function ifSame(found: FoundFile | Fault): Condition {
   if (!isFault(found)) return { ifMatch: found.etag }
   return found.category === 'file_not_found' ? { ifNoneMatch: '*' } : {}

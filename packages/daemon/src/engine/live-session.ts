@@ -60,7 +60,7 @@ export class LiveSession {
   readonly box: SessionBox
   /** The tools that its model is offered: the same in every step of a turn, unless a server changes them. */
   readonly offered = new Memo<OfferedTools>()
-  /** Size of what every request of a turn begins with. */
+  /** Size of the part that every request of a turn starts with. */
   readonly fixedBytes = new Memo<number>()
   #journalChars: number
   #uses = 0

@@ -25,7 +25,7 @@ export const unknownOutcome = (why: string): ToolOutcome => ({
 
 export const CANCELLED_BEFORE: ToolOutcome = { outcome: 'cancelled', text: 'Cancelled before it ran.' }
 
-/** It was told to stop, which undoes nothing. */
+/** A stop request was sent, which undoes nothing. */
 export const CANCELLED_LATE: ToolOutcome = { outcome: 'cancelled', text: `Cancelled while it ran. ${MAY_HAVE_RUN}.` }
 
 export const BOX_LOST: ToolOutcome = notRun(

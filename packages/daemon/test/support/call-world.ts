@@ -321,7 +321,7 @@ export class CallWorld {
     for (const arrive of this.#soon) arrive()
   }
 
-  /** Nobody gets the answer. */
+  /** The answer is lost. */
   #swallow(act: () => unknown): void {
     try {
       act()

@@ -1,4 +1,4 @@
-/** Whatever happens around it, a call runs at most once, and the journal does not say that one that ran did not. */
+/** A call runs at most once in every order of events around it, and the journal never denies a call that ran. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { diceOf } from '../../../../test/kit/dice.ts'

@@ -206,7 +206,7 @@ test('a call truncated in the last attempt, after attempts that failed otherwise
   assert.equal((await api.ended(id, turnId)).at(-1)?.type, 'turn-end')
 })
 
-test('a call that lacks a required argument is asked for once more; then its model is told what is missing', async (t) => {
+test('a call that lacks a required argument is asked for once more; then the model reads what is missing', async (t) => {
   const { api, model } = await rig(t, (_, request) =>
     request <= 2 ? { calls: [{ id: 'c1', tool: 'bash', arguments: {} }] } : { text: 'Understood.' },
   )

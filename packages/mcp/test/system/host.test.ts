@@ -179,7 +179,7 @@ test('progress resets the idle clock, and without progress the call ends', LIMIT
   const hangs = badServer(tempFolder(t), 'hangs')
   const hung = await start(t, { ...hangs.config, callMs: 300 })
   const end = await call(hung.server, 'act')
-  assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time, and was told to stop\./)
+  assert.match(end.kind === 'lost' ? end.fault.error : end.kind, /did not answer in time; a stop request was sent\./)
   await until(() => hangs.ran('cancelled') === 1)
 })
 

@@ -1,4 +1,4 @@
-/** A call is sent once, whatever becomes of its session, and how it ended is said as it is. */
+/** A call is sent once, even if its session ends, and its outcome is reported truthfully. */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { badServer } from '../../../daemon/test/support/mcp.ts'
@@ -51,7 +51,7 @@ for (const status of [404, 400] as const)
     assert.equal(http.effects, 2)
   })
 
-test('a session that was forgotten while nobody called is noticed before the call leaves', LIMIT, async (t) => {
+test('a session that the server forgot between two calls is noticed before the next call leaves', LIMIT, async (t) => {
   const { http, server } = await startHttp(t, '2025', { quietMs: 0 })
   http.forget()
   http.seen.length = 0

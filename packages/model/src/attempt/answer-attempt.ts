@@ -1,5 +1,5 @@
 /**
- * One attempt at an answer: asks for it, reads it, and judges whether it is complete. Where it goes is up to a sink: a queue of
+ * One attempt at an answer: asks for it, reads it, and judges whether it is complete. A sink takes it: a queue of
  * events, a client's stream, or a body in one piece. What follows a failure is up to the caller.
  *
  * I1  Nothing happens before `run`, and no failure of the server or the transport makes it throw.
@@ -43,7 +43,7 @@ export type AttemptPlan = {
   readonly profile: ChosenProfile
   /** Built once the attempt runs, and a second time if the server names the limit that it takes. May throw. */
   readonly request: (maxTokens?: number) => AttemptRequest
-  /** Nobody set the number of tokens, so another one will do. */
+  /** The caller set no number of tokens, so another number will do. */
   readonly isLimitOpen?: boolean
   /** The provider keeps generating without a connection, so the rest is read after a break. */
   readonly isBackground: boolean

@@ -8,7 +8,7 @@ const SLICE_MS = 20
 
 class TimeSlice {
   #endsAt: number | undefined
-  /** Connections that are paused, in the order in which they go on. */
+  /** Paused connections, in the order in which they resume. */
   readonly #paused: (() => void)[] = []
 
   begin(): void {

@@ -4,7 +4,7 @@
  * I1  There is no terminal event, and translating proxies put `STOP` on empty first chunks. So a finish reason counts only if
  *     nothing follows it and the body ends properly: `close`.
  * I2  Function calls come whole: a cut never leaves half a call, but may lose the calls after it. If the client asked for streamed
- *     arguments, they come in pieces with paths, which nobody here puts together. Such a call is over when a part does not say
+ *     arguments, they come in pieces with paths, which this decoder does not put together. Such a call is over when a part does not say
  *     that it continues, or the model stops.
  */
 import { Fault } from '@breakfall/faults'

@@ -66,7 +66,7 @@ export type RunnerLimits = {
   readonly bodySilenceMs: number
 }
 
-/** Paths of programs of this machine; null for one that it lacks. */
+/** Paths of programs of this machine; null for a missing program. */
 export type Programs = {
   readonly setsid: string
   readonly sleep: string

@@ -267,7 +267,7 @@ const ATTACKS: readonly Attack[] = [
     aside: ['config'],
   },
   {
-    name: 'a bare repository where there was none, whose folders are links',
+    name: 'a new bare repository whose folders are links',
     given: withoutRepository,
     commands: [`${bare}; for each in objects refs; do mv $each x; ln -s x/$each $each; done`],
     aside: ['config'],
@@ -278,7 +278,7 @@ const ATTACKS: readonly Attack[] = [
     aside: ['config'],
   },
   {
-    name: 'a repository where there was none, whose files are said to be elsewhere',
+    name: 'a new repository that names another place for its files',
     given: withoutRepository,
     commands: [
       `git init -q; echo hid > .git/info/exclude; ${nested('in')}; git add in; mkdir hid; mv in hid/in; git config core.worktree ../hid; ${evil('hid/in/.git/config')}`,

@@ -112,7 +112,7 @@ const damage = (found: string, fault?: Finding['fault']): Finding => ({
   check: 'journals',
   verdict: 'bad',
   found,
-  fix: 'restore the journal from a backup; what is damaged stays as it is until then, see docs/faults/journal_corrupt.md',
+  fix: 'restore the journal from a backup; the damaged files stay unchanged until then, see docs/faults/journal_corrupt.md',
   ...(fault === undefined ? {} : { fault }),
 })
 

@@ -121,7 +121,7 @@ async function startRehearsal(options: {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
   }
-  let isMoved = options.plan !== undefined // with a plan of your own, the runner stays
+  let isMoved = options.plan !== undefined // with the user's plan, the runner stays
   return {
     folder,
     stateDir,

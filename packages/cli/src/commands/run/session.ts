@@ -1,5 +1,5 @@
 /**
- * Which session a run works in: a new one with a box of its own, this folder's last one, or the named one.
+ * Which session a run works in: a new one with its own box, this folder's last one, or the named one.
  *
  * A user who runs `breakfall run` in a folder allows that folder, and those of `--mount`, for the box of that session alone: the
  * session is created with a signature over them, and nothing is written down that another session could use.
