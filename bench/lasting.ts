@@ -14,7 +14,7 @@ import { startDaemon } from '@breakfall/daemon'
 import { DaemonClient } from '@breakfall/client'
 import { startRunner } from '@breakfall/runner'
 import { isTerminal } from '@breakfall/wire'
-import { startScriptedModel, inOrder } from '../packages/daemon/test/support/scripted-model.ts'
+import { startScriptedModel, inOrder } from '../packages/engine/test/support/scripted-model.ts'
 
 const { values } = parseArgs({
   options: {

@@ -95,7 +95,7 @@ function copyCode(name, to, declarations, entries = {}) {
 function transformed(name, file, text, path, entries) {
   if (file.endsWith('.d.ts')) return rewriteDeclaration(text)
   if (file.endsWith('.js')) return rewriteParts(text, path.split('/').length - 1, entries)
-  const source = join(name === 'cli' || name === 'daemon' ? `src/${name}` : 'src', file.replace(/\.js\.map$/, '.ts'))
+  const source = join(PARTS.includes(name) ? `src/${name}` : 'src', file.replace(/\.js\.map$/, '.ts'))
   return JSON.stringify({ ...JSON.parse(text), sources: [relative(dirname(path), source)] })
 }
 

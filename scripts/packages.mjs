@@ -10,7 +10,7 @@ export const LIBRARIES = ['faults', 'wire', 'supervisor', 'model', 'client', 'ch
 
 /** The command. It contains the packages that only it uses. */
 export const COMMAND = 'breakfall'
-export const PARTS = ['cli', 'daemon']
+export const PARTS = ['cli', 'daemon', 'engine']
 
 /** 22.19 is what undici 8 asks for; `require()` of an ES module works since 22.12. */
 export const LIBRARY_NODE = '>=22.19'
@@ -56,7 +56,7 @@ export function rewriteDeclaration(text) {
 /** Inside the command, parts find each other by path: they are not packages there. `depth` = folders between the file and the package. */
 export function rewriteParts(text, depth, entries) {
   const up = depth === 0 ? './' : '../'.repeat(depth)
-  return text.replace(/(['"])(@breakfall\/(?:cli|daemon)(?:\/[\w-]+)?)\1/g, (whole, quote, specifier) => {
+  return text.replace(/(['"])(@breakfall\/(?:cli|daemon|engine)(?:\/[\w-]+)?)\1/g, (whole, quote, specifier) => {
     const target = entries[specifier]
     return target === undefined ? whole : `${quote}${up}${target}${quote}`
   })

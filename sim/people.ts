@@ -3,7 +3,7 @@
  * those who cancel, resume and delete. They reach a daemon over a network that takes a while, and ask again until they are answered.
  */
 import { startOf } from '../packages/daemon/src/api/events.ts'
-import type { assemble } from '../packages/daemon/src/assemble.ts'
+import type { OpenEngine } from '../packages/engine/src/open-engine.ts'
 import { isFault } from '../packages/faults/src/index.ts'
 import type { Process, World } from './host/time.ts'
 import type { Aside, Plan, PlannedTurn } from './plan.ts'
@@ -11,7 +11,7 @@ import type { Reader, Rules } from './rules.ts'
 import { promptOf } from './world/model.ts'
 
 /** What a daemon is made of. */
-export type Parts = ReturnType<typeof assemble>
+export type Parts = OpenEngine
 
 /** Where people find daemons. */
 type Towards = {

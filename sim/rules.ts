@@ -3,7 +3,7 @@
  * A rule says its excuse beside it.
  */
 import { isFault } from '../packages/faults/src/index.ts'
-import type { Append } from '../packages/daemon/src/store/store.ts'
+import type { Append } from '../packages/engine/src/store/store.ts'
 import type { SessionEvent, SessionEventOf } from '../packages/wire/src/index.ts'
 import type { FaultKind } from './plan.ts'
 import { Effects } from './rules/effects.ts'

@@ -6,12 +6,10 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { assemble } from '../packages/daemon/src/assemble.ts'
-import { DAEMON_LIMITS } from '../packages/daemon/src/options.ts'
-import { Secrets } from '../packages/daemon/src/secrets.ts'
-import type { Store } from '../packages/daemon/src/store/store.ts'
+import { engineOn } from '../packages/engine/src/open-engine.ts'
+import { Secrets } from '../packages/engine/src/secrets.ts'
+import type { Store } from '../packages/engine/src/store/store.ts'
 import { isFault } from '../packages/faults/src/index.ts'
-import { within } from '../packages/faults/src/internal.ts'
 import { Random } from './host/random.ts'
 import { type Process, setWorld, START, type Step, World } from './host/time.ts'
 import { type Parts, People } from './people.ts'
@@ -225,8 +223,8 @@ class Universe {
     this.#daemons[nr] = daemon
     while (!store.lease.isHeld()) await new Promise((resolve) => setTimeout(resolve, 100))
     this.#bootIds[nr] = store.lease.bootId
-    const secrets = new Secrets()
-    const parts = assemble(
+    const parts = engineOn(
+      store,
       {
         stateDir,
         model: { baseUrl: `${MODEL}/v1`, name: 'simulated' },
@@ -237,19 +235,12 @@ class Universe {
           approveMsMax: this.#plan.approveMsMax,
           boxIdleMs: this.#plan.boxIdleMs,
         },
+        limits: { sessionsIdleMax: this.#plan.sessionsIdleMax },
       },
-      {
-        limits: { ...DAEMON_LIMITS, sessionsIdleMax: this.#plan.sessionsIdleMax },
-        secrets,
-        log: this.#logger(process),
-        store,
-        tokenFile: join(stateDir, 'daemon.token'),
-      },
+      { secrets: new Secrets(), log: this.#logger(process) },
     )
-    await parts.sessions.loader.recoverAll()
-    parts.boxReleases.start()
-    parts.retention.start()
-    await parts.fleet.start(`http://d${nr + 1}`, parts.configHash())
+    await parts.recover()
+    await parts.start(`http://d${nr + 1}`)
     daemon.parts = parts
   }
 
@@ -257,7 +248,7 @@ class Universe {
   #stop(nr: number, restartMs: number): void {
     const daemon = this.#daemons[nr]
     if (daemon === undefined) return
-    const { process, store, parts } = daemon
+    const { process, parts } = daemon
     if (parts === undefined) {
       if (daemon.isStopping) return
       this.#kill(nr) // it has not started yet
@@ -273,17 +264,8 @@ class Universe {
     Object.assign(daemon, { parts: undefined, isStopping: true }) // its port is closed
     this.#world.as(process, () => {
       void (async () => {
-        parts.boxReleases.close()
-        parts.hub.close()
-        await parts.fleet.handOver()
-        await within(parts.engine.allSettled(), DAEMON_LIMITS.shutdownMs)
-        await within(parts.retention.close(), DAEMON_LIMITS.shutdownMs)
-        await parts.fleet.close()
-        parts.feeds.endAll(store.isShared ? 'draining' : 'shutting_down')
-        await Promise.all([parts.providers.stop(), parts.outside.stop()])
-        await parts.feeds.close()
-        await store.close()
-        await parts.runner.close()
+        await parts.handOver()
+        await parts.close()
         this.#rules.reach('stopped in order')
         gone()
       })()

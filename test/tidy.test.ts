@@ -23,7 +23,7 @@ const EDGES: readonly RegExp[] = [
   /^packages\/faults\/src\/(?:report|reported-fault|classify)\.ts$/, // default for a fault without a time, and for Retry-After without a clock
   /^packages\/wire\/src\/node\//,
   /\/src\/(?:(?:lib|link)\/)?(?:clock|main)\.ts$/,
-  /^packages\/daemon\/src\/store\/postgres\/clock\.ts$/,
+  /^packages\/engine\/src\/store\/postgres\/clock\.ts$/,
   /^packages\/cli\/src\//,
 ]
 
@@ -44,16 +44,16 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/model/src/client/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-run.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/attempt/background.ts': 'waits shortly before it reads on, and polls for the end of a response',
-  'packages/daemon/src/engine/engine.ts':
+  'packages/engine/src/engine/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
-  'packages/daemon/src/engine/coalesce.ts': 'batches journal writes',
-  'packages/daemon/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
-  'packages/daemon/src/engine/ownership.ts': 'waits for a lease',
-  'packages/daemon/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
-  'packages/daemon/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
-  'packages/daemon/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',
+  'packages/engine/src/engine/coalesce.ts': 'batches journal writes',
+  'packages/engine/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
+  'packages/engine/src/engine/ownership.ts': 'waits for a lease',
+  'packages/engine/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
+  'packages/engine/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
+  'packages/engine/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',
   'packages/daemon/src/api/events.ts': 'waits for a slow reader',
-  'packages/daemon/src/runner/local-runner.ts': 'waits for a process to end',
+  'packages/engine/src/runner/local-runner.ts': 'waits for a process to end',
   'packages/wire/src/node/body.ts': 'a body that must arrive in time',
   'packages/cli/src/commands/up/up.ts': 'waits for the work to end',
   'packages/cli/src/commands/run/downloads.ts': 'waits for downloads to end',

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, fdatasyncSync, openSync, readdirSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { openPostgresStore, type Store } from '@breakfall/daemon'
+import { openPostgresStore, type Store } from '@breakfall/engine'
 import { newId } from '@breakfall/wire/node'
 import type { Cluster } from '../../test/kit/postgres-cluster.ts'
 import { quantile } from '../kit.ts'

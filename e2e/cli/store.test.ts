@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { openSqliteStore } from '@breakfall/daemon'
+import { openSqliteStore } from '@breakfall/engine'
 import { newDatabase } from '../../test/kit/postgres.ts'
 import { LIMIT } from '../../test/kit/wait.ts'
-import { appendOf, claimed } from '../../packages/daemon/test/conformance/store-kit.ts'
+import { appendOf, claimed } from '../../packages/engine/test/conformance/store-kit.ts'
 import { Place } from '../breakfall.ts'
 
 test('breakfall store moves a finished session to PostgreSQL, and "up --store" serves it', LIMIT, async () => {

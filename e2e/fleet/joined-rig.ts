@@ -1,7 +1,7 @@
 /** Daemons that share a PostgreSQL, and runners that join them. The configured runner does not exist: what the configuration says about it does not matter. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Script, startScriptedModel } from '../../packages/daemon/test/support/scripted-model.ts'
+import { type Script, startScriptedModel } from '../../packages/engine/test/support/scripted-model.ts'
 import { newDatabase } from '../../test/kit/postgres.ts'
 import type { Program } from '../../test/kit/program.ts'
 import { hasSandbox, Place } from '../breakfall.ts'

@@ -1,8 +1,8 @@
 /** `breakfall store` as an operator runs it against a shared database: what it says, and what its last line of JSON says. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openDaemon } from '../../packages/daemon/test/conformance/postgres-adapter.ts'
-import { appendOf, claimed } from '../../packages/daemon/test/conformance/store-kit.ts'
+import { openDaemon } from '../../packages/engine/test/conformance/postgres-adapter.ts'
+import { appendOf, claimed } from '../../packages/engine/test/conformance/store-kit.ts'
 import { tempFolder } from '../../test/kit/folder.ts'
 import { newDatabase } from '../../test/kit/postgres.ts'
 import { LIMIT } from '../../test/kit/wait.ts'

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Api } from '../../packages/daemon/test/support/api.ts'
-import { type Script, startScriptedModel } from '../../packages/daemon/test/support/scripted-model.ts'
+import { type Script, startScriptedModel } from '../../packages/engine/test/support/scripted-model.ts'
 import { type HoldingProxy, holdingProxy } from '../../test/kit/holding-proxy.ts'
 import { type Database, newDatabase } from '../../test/kit/postgres.ts'
 import type { Program } from '../../test/kit/program.ts'

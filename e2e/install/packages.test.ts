@@ -108,7 +108,7 @@ test('a package contains its code, declarations, source maps, README and licence
   }
   const command = packageOf('breakfall').files.map(({ path }) => path)
   const others = command.filter(
-    (path) => !/^(?:(?:cli|daemon)\/[\w/-]+\.js(?:\.map)?|docs\/faults\/\w+\.md|console\/.+)$/.test(path),
+    (path) => !/^(?:(?:cli|daemon|engine)\/[\w/-]+\.js(?:\.map)?|docs\/faults\/\w+\.md|console\/.+)$/.test(path),
   )
   assert.deepEqual(others.toSorted(), ['LICENSE', 'README.md', 'bin/breakfall.mjs', 'package.json'])
   const pages = (folder: string): readonly string[] => readdirSync(folder).toSorted()
@@ -139,7 +139,7 @@ test('nothing in the packages refers to a TypeScript file, a private package or 
   for (const file of globSync('*/**/*.{js,d.ts}', { cwd: built })) {
     const code = readFileSync(join(built, file), 'utf8')
     assert.doesNotMatch(code, /(?:from|import\()\s*['"]\.{1,2}\/[^'"\n]*\.ts['"]/, file)
-    assert.doesNotMatch(code, /(?:from|import\()\s*['"]@breakfall\/(?:cli|daemon|console)\b/, file)
+    assert.doesNotMatch(code, /(?:from|import\()\s*['"]@breakfall\/(?:cli|daemon|engine|console)\b/, file)
     assert.ok(!code.includes(root), file)
   }
 })

@@ -9,7 +9,7 @@ import { Fault } from '@breakfall/faults'
 import type { SessionEvent, Turn } from '@breakfall/wire'
 import { type AfterHook, tempFolder } from '../../test/kit/folder.ts'
 import { assertNoGap } from '../../packages/daemon/test/support/api.ts'
-import { eventsOf, type TestDraft, turnError } from '../../packages/daemon/test/support/events.ts'
+import { eventsOf, type TestDraft, turnError } from '../../packages/engine/test/support/events.ts'
 import { rig } from '../../packages/daemon/test/support/setup.ts'
 import { type Bundle, bundlesOf, pageOf, printedOf, refolded, seenIn, survivedBy } from './observe.ts'
 

@@ -3,9 +3,9 @@
  *      from the first one on. Looked at when a turn parks or ends, and now and then in between.
  */
 import { isTerminal } from '../../packages/wire/src/index.ts'
-import { reduce } from '../../packages/daemon/src/turn/reduce.ts'
-import { EMPTY_FOLD } from '../../packages/daemon/src/turn/state.ts'
-import { sessionState, turnSummary, turnView } from '../../packages/daemon/src/turn/view.ts'
+import { reduce } from '../../packages/engine/src/turn/reduce.ts'
+import { EMPTY_FOLD } from '../../packages/engine/src/turn/state.ts'
+import { sessionState, turnSummary, turnView } from '../../packages/engine/src/turn/view.ts'
 import type { Facts } from './facts.ts'
 
 export class Views {

@@ -59,7 +59,7 @@ for (const [what, mutant] of [
   [
     'uses a socket',
     {
-      file: 'daemon/src/turn/next.ts',
+      file: 'engine/src/turn/next.ts',
       from: 'if (turn.takeovers >= LIMITS.restartsMax)',
       to: "void fetch('http://127.0.0.1:1'); if (turn.takeovers >= LIMITS.restartsMax)",
     },
@@ -67,7 +67,7 @@ for (const [what, mutant] of [
   [
     'writes a file outside its folder',
     {
-      file: 'daemon/src/store/sqlite-open.ts',
+      file: 'engine/src/store/sqlite-open.ts',
       from: "openSync(file, 'a', 0o600)",
       to: "openSync('/tmp/breakfall-sim-leak', 'a', 0o600)",
     },

@@ -10,10 +10,10 @@
 import { rmSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '../../packages/faults/src/index.ts'
-import { SqliteJournal } from '../../packages/daemon/src/store/sqlite-journal.ts'
-import { openDatabase } from '../../packages/daemon/src/store/sqlite-open.ts'
-import type { CommandRow, DaemonFacts, DaemonRow, Inbox, NewCommand } from '../../packages/daemon/src/store/sharing.ts'
-import type { NewSession, SessionPage, SessionRow } from '../../packages/daemon/src/rows.ts'
+import { SqliteJournal } from '../../packages/engine/src/store/sqlite-journal.ts'
+import { openDatabase } from '../../packages/engine/src/store/sqlite-open.ts'
+import type { CommandRow, DaemonFacts, DaemonRow, Inbox, NewCommand } from '../../packages/engine/src/store/sharing.ts'
+import type { NewSession, SessionPage, SessionRow } from '../../packages/engine/src/rows.ts'
 import type {
   Append,
   KeyRow,
@@ -21,7 +21,7 @@ import type {
   StoredEvent,
   Wait,
   WorkQuery,
-} from '../../packages/daemon/src/store/store.ts'
+} from '../../packages/engine/src/store/store.ts'
 
 export type Observer = {
   /** A commit, after it is durable. `by`: the process that wrote it, and has not heard of it yet. */

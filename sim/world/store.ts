@@ -7,9 +7,9 @@
  * I3  The lease is renewed beside the daemon: a frozen machine stops both, a blocked event loop does not.
  */
 import { Fault, isFault } from '../../packages/faults/src/index.ts'
-import type { DaemonFacts, Hint, Hints, Lease, LeaseChange } from '../../packages/daemon/src/store/sharing.ts'
-import { alone } from '../../packages/daemon/src/store/alone.ts'
-import type { Append, Store } from '../../packages/daemon/src/store/store.ts'
+import type { DaemonFacts, Hint, Hints, Lease, LeaseChange } from '../../packages/engine/src/store/sharing.ts'
+import { alone } from '../../packages/engine/src/store/alone.ts'
+import type { Append, Store } from '../../packages/engine/src/store/store.ts'
 import { newId } from '../../packages/wire/src/node/new-id.ts'
 import { type Process, START, type World } from '../host/time.ts'
 import type { Database } from './database.ts'

@@ -1,39 +1,32 @@
-/**
- * Starts a daemon: journal first, then recovery of unfinished turns, then the HTTP server. Shutdown runs in reverse
- * order and has a deadline.
- */
+/** Serves an engine over HTTP, SSE and WebSocket: the engine first, then the server. Shutdown runs in reverse order. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Logger } from 'pino'
-import { Fault } from '@breakfall/faults'
+import { Fault, redact } from '@breakfall/faults'
 import { DAEMON_HEADER } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, refuseIfReadOnly, type Route } from '@breakfall/wire/node'
-import { within } from '@breakfall/faults/internal'
 import { chaosHandlers } from './api/chaos.ts'
 import { checkpointHandlers } from './api/checkpoints.ts'
 import { ConsoleDoor, ticketsInMemory, ticketsInStore } from './api/console-door.ts'
 import { consoleHandlers } from './api/console.ts'
 import { fleetHandlers } from './api/fleet.ts'
 import { mcpHandlers } from './api/mcp.ts'
+import { createMetrics } from './api/metrics.ts'
 import { routesOf } from './api/operations.ts'
 import { processHandlers } from './api/processes.ts'
 import { runnerHandlers } from './api/runners.ts'
 import { seenHandlers } from './api/seen.ts'
 import { sessionHandlers } from './api/sessions.ts'
 import { systemHandlers } from './api/system.ts'
+import { parkedCategories } from './api/turn-metrics.ts'
 import { WebSocketApi } from './api/websocket.ts'
-import { assemble } from './assemble.ts'
+import { findRunner, openEngine, Secrets, type Sessions, sharedStore, shownName } from '@breakfall/engine'
+import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions } from './options.ts'
 import manifest from '../package.json' with { type: 'json' }
-import type { Sessions } from './engine/sessions.ts'
 import { readiness } from './readiness.ts'
 import { listenAsBefore, notePort } from './last-port.ts'
 import { logFault, logger } from './log.ts'
-import { DAEMON_LIMITS, type DaemonLimits, type DaemonOptions } from './options.ts'
-import { takeInEarlierFolders } from './runner/earlier-folders.ts'
-import { findRunner } from './runner/find-runner.ts'
-import { Secrets } from './secrets.ts'
-import { openStore, passwordsIn, sharedStore, shownName } from './store/open-store.ts'
 import { TokenFile } from './token-file.ts'
+import { watching } from './watching.ts'
 
 const { version } = manifest
 
@@ -64,17 +57,6 @@ type CloseOptions = {
   readonly releaseBoxes?: boolean
 }
 
-/** Nothing depends on it but sessions of earlier versions: a daemon starts without it. */
-function noteEarlierFolders(stateDir: string, log: Logger, now: () => number): void {
-  try {
-    const dropped = takeInEarlierFolders(stateDir, new Date(now()).toISOString())
-    if (dropped.length > 0)
-      log.warn({ folders: dropped }, 'runs of an earlier version had opened these to every caller')
-  } catch (err) {
-    log.warn({ err }, 'cannot take in the folders that earlier runs had noted')
-  }
-}
-
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const limits: DaemonLimits = { ...DAEMON_LIMITS, ...options.limits }
   const { stateDir } = options
@@ -86,20 +68,29 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const tokens = new TokenFile(tokenFile, { secrets, log })
   const [first] = tokens.grants
   const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
-  if (options.store !== undefined) secrets.set('store', passwordsIn([options.store.url, options.store.hintsUrl]))
-  const store = await openStore(options, version)
-  noteEarlierFolders(stateDir, log, options.now ?? Date.now)
-  const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
-  const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
+  const opened = await openEngine({ ...options, limits }, { log, secrets })
+  const { sessions, engine, store, runner, config, providers, observer } = opened
   try {
-    const parts = assemble(options, { limits, secrets, log, store, tokenFile })
-    const { sessions, engine, boxReleases, retention, metrics, runner, fleet } = parts
-    const recovered = await sessions.loader.recoverAll(options.onRecover)
+    const metrics = createMetrics({
+      turnsDriven: () => engine.driven,
+      sessionsLive: () => sessions.loader.count,
+      store,
+      drivenTurns: () => engine.drivenTurns(),
+      parkedOn: () => parkedCategories(store),
+    })
+    const onError = (err: unknown): void => log.warn({ err }, 'a watch could not be served')
+    const { system, hub } = watching({ ...opened, options, version, tokenFile, onError })
+    observer.used.add((usage, cost) => metrics.used(usage, cost))
+    observer.event.add((event) => metrics.event(event))
+    observer.changed.add((sessionId) => hub.changed(sessionId))
+    const recovered = await opened.recover()
+    const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
+    const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
     const name = shownName(store)
     const sockets = new WebSocketApi({
       name,
       sessions,
-      hub: parts.hub,
+      hub,
       limits,
       hosts,
       grantOf: (given) => door.grantOf(given),
@@ -107,21 +98,27 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     })
     metrics.countSockets(() => sockets.connections)
     const routes: readonly Route[] = routesOf({
-      ...sessionHandlers({ ...parts, limits }),
+      ...sessionHandlers({ ...opened, system, limits }),
       ...systemHandlers({
-        ...parts,
+        ...opened,
+        system,
+        hub,
         version,
         limits,
         options,
-        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: parts.lifecycle.isDraining }),
+        model: async () => {
+          const { name: model, baseUrl } = (await config.read()).model
+          return { name: model, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
+        },
+        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: opened.lifecycle.isDraining }),
         metricsText: () => metrics.text(),
         routes: () => routes,
       }),
-      ...checkpointHandlers(parts.undoing),
-      ...processHandlers(parts.processes),
-      ...mcpHandlers(parts.outside),
+      ...checkpointHandlers(opened.undoing),
+      ...processHandlers(opened.processes),
+      ...mcpHandlers(opened.outside),
       ...fleetHandlers(store),
-      ...runnerHandlers(parts.runnerFleet),
+      ...runnerHandlers(opened.runnerFleet),
       ...consoleHandlers(door, options.console ?? NO_CONSOLE),
       ...seenHandlers(store),
       ...chaosHandlers(options.chaos),
@@ -151,27 +148,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       throw error
     }
     log.info({ url }, 'listening')
-    boxReleases.start()
-    retention.start()
-    await fleet.start(options.publicUrl ?? url, parts.configHash())
+    await opened.start(options.publicUrl ?? url)
     let closing: Promise<void> | undefined
-    const close = async ({ stopRunner = false, releaseBoxes = false }: CloseOptions): Promise<void> => {
-      boxReleases.close()
-      parts.hub.close()
-      await fleet.handOver()
-      await within(engine.allSettled(), limits.shutdownMs)
-      if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
-      await within(retention.close(), limits.shutdownMs)
-      await fleet.close()
-      parts.feeds.endAll(store.isShared ? 'draining' : 'shutting_down')
+    const close = async ({ stopRunner, releaseBoxes }: CloseOptions): Promise<void> => {
+      hub.close()
+      await opened.handOver({ releaseBoxes })
       sockets.close()
       await service.close({ graceMs: Math.min(ANSWER_GRACE_MS, limits.shutdownMs) })
-      await Promise.all([parts.providers.stop(), parts.outside.stop()])
-      await parts.feeds.close()
-      await parts.runnerFleet?.registration.close()
-      if (stopRunner) await runner.stopLocal()
-      await store.close()
-      await runner.close() // last: a call that it cuts off must not reach the journal as a failure
+      await opened.close({ stopRunner })
       rmSync(join(stateDir, 'daemon.json'), { force: true })
     }
     return {

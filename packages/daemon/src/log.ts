@@ -1,8 +1,8 @@
 /** The daemon's log: no secret in it, and one line per failed request. */
 import type { Fault } from '@breakfall/faults'
 import { type Logger, pino } from 'pino'
+import type { Secrets } from '@breakfall/engine'
 import type { DaemonOptions } from './options.ts'
-import type { Secrets } from './secrets.ts'
 
 export function logger(options: DaemonOptions, secrets: Secrets): Logger {
   const out = options.logTo ?? process.stderr

@@ -1,6 +1,6 @@
 /** Whether the daemon can take work now, and if not, why. */
 import type { DaemonReady } from '@breakfall/wire'
-import type { Store } from './store/store.ts'
+import type { Store } from '@breakfall/engine'
 
 export async function readiness(
   store: Store,

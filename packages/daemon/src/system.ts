@@ -3,14 +3,17 @@ import { statfs } from 'node:fs/promises'
 import type { ExitReport, Supervised } from '@breakfall/supervisor'
 import { headline, toDiagnostic } from '@breakfall/supervisor/internal'
 import type { Child, System } from '@breakfall/wire'
-import type { Engine } from './engine/engine.ts'
-import type { ConfigReader } from './live-config.ts'
-import type { LiveConfig } from './options.ts'
-import { providersOf, shownUrl } from './providers/bind.ts'
-import type { Providers } from './providers/providers.ts'
-import type { Runners } from './runner/runners.ts'
-import type { Secrets } from './secrets.ts'
-import type { Store } from './store/store.ts'
+import {
+  type ConfigReader,
+  type Engine,
+  type LiveConfig,
+  type Providers,
+  providersOf,
+  type Runners,
+  type Secrets,
+  shownUrl,
+  type Store,
+} from '@breakfall/engine'
 
 export type SystemParts = {
   readonly store: Store

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { loadTokens, type TokenGrant } from '@breakfall/wire/node'
 import type { Logger } from 'pino'
-import type { Secrets } from './secrets.ts'
+import type { Secrets } from '@breakfall/engine'
 
 export class TokenFile {
   readonly #file: string

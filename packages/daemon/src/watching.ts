@@ -1,7 +1,5 @@
 /** Connects what shows the whole daemon: the system as one value, and the hub that tells watchers what changed. */
-import { changedSince, countsOf, overviewOf } from './engine/session-overview.ts'
-import type { Sessions } from './engine/sessions.ts'
-import { WatchHub } from './engine/watch-hub.ts'
+import { changedSince, countsOf, overviewOf, type Sessions, WatchHub } from '@breakfall/engine'
 import type { DaemonOptions } from './options.ts'
 import { type SystemParts, SystemView } from './system.ts'
 

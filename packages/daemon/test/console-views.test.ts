@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { fileURLToPath } from 'node:url'
 import { test } from 'node:test'
 import { boxOverviewSchema, parseEvent } from '@breakfall/wire'
-import { redactTexts, redactUnknown } from '../src/turn/redact-event.ts'
-import { inOrder } from './support/scripted-model.ts'
+import { redactTexts, redactUnknown } from '../../engine/src/turn/redact-event.ts'
+import { inOrder } from '../../engine/test/support/scripted-model.ts'
 import { rig } from './support/setup.ts'
 
 const GATEWAY = {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { closedPort } from '../../../test/kit/tcp-server.ts'
 import { type Api, assertNoGap, types } from './support/api.ts'
-import { inOrder } from './support/scripted-model.ts'
+import { inOrder } from '../../engine/test/support/scripted-model.ts'
 import { rig } from './support/setup.ts'
 
 const resume = async (api: Api, turnId: string): Promise<readonly [number, unknown]> => {

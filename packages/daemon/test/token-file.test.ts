@@ -4,7 +4,7 @@ import { chmodSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../test/kit/folder.ts'
-import { Secrets } from '../src/secrets.ts'
+import { Secrets } from '../../engine/src/secrets.ts'
 import { TokenFile } from '../src/token-file.ts'
 
 const FIRST = 'first-token-0123456789'

@@ -14,7 +14,7 @@ import {
 import { WebSocket } from 'ws'
 import { atEnd } from '../../../test/kit/folder.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
-import { WatchHub } from '../src/engine/watch-hub.ts'
+import { WatchHub } from '../../engine/src/engine/watch-hub.ts'
 import { rig } from './support/setup.ts'
 
 class Watching {

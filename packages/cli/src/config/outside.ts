@@ -1,6 +1,6 @@
 /** The tools from outside that the configuration names: MCP servers and the user's own commands. Pure. */
 import { basename, resolve } from 'node:path'
-import type { CustomToolConfig } from '@breakfall/daemon'
+import type { CustomToolConfig } from '@breakfall/engine'
 import type { McpServerConfig } from '@breakfall/mcp'
 import { type Environment, homeFolder } from '@breakfall/supervisor/platform'
 import type { Config } from './schema.ts'

@@ -1,5 +1,6 @@
 /** The resolved configuration in the form that a daemon takes: the model, the runner, the folders that boxes may use. */
-import type { DaemonOptions, LiveConfig, ProviderConfig } from '@breakfall/daemon'
+import type { DaemonOptions } from '@breakfall/daemon'
+import type { LiveConfig, ProviderConfig } from '@breakfall/engine'
 import { modelFactsOf } from '@breakfall/wire/internal'
 import { allowedFolders } from '../config/allowed-folders.ts'
 import type { ConfiguredProvider } from '../config/providers.ts'

@@ -3,7 +3,7 @@
  * `live: false`, because nothing is working on what it calls busy or running.
  */
 import type { SessionPage, SessionViewer, TurnPage } from '@breakfall/client'
-import { type JournalReader, selectionOf } from '@breakfall/daemon/journal'
+import { type JournalReader, selectionOf } from '@breakfall/engine/journal'
 import { Fault } from '@breakfall/faults'
 import {
   isKnownEvent,

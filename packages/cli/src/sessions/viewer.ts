@@ -14,7 +14,7 @@ export async function findViewer(
   if (found !== undefined) return { kind: 'live', viewer: oneShotClient(found.address) }
   refuseUnreadable(place.stateDir) // otherwise it would look as if there were no sessions
   const [{ readJournal }, { OfflineViewer }] = await Promise.all([
-    import('@breakfall/daemon/journal'),
+    import('@breakfall/engine/journal'),
     import('./offline.ts'),
   ])
   return { kind: 'offline', viewer: new OfflineViewer(readJournal(place.stateDir, modelName)) }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type FaultProxy, startFaultProxy, startRehearsalModel, startTcpProxy, type TcpProxy } from '@breakfall/chaos'
 import { SseDecoder } from '@breakfall/wire'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
-import { type Script, startScriptedModel } from '../../../daemon/test/support/scripted-model.ts'
+import { type Script, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import type { Program } from '../../../../test/kit/program.ts'
 
 type Json = Readonly<Record<string, unknown>>

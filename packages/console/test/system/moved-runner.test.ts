@@ -6,7 +6,7 @@ import { startTcpProxy } from '@breakfall/chaos'
 import { hasSandbox, Place } from '../../../../e2e/breakfall.ts'
 import { startDemoRunner } from '../../../cli/src/demo-setup/demo-runner.ts'
 import { startMovingProxy } from '../../../cli/src/demo-setup/moving-proxy.ts'
-import { inOrder } from '../../../daemon/test/support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { RealDaemon } from '../kit/real-daemon.ts'
 import { browserTest, textOf } from '../kit/suite.ts'
 

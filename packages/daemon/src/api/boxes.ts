@@ -1,6 +1,6 @@
 /** The boxes at all runners, with the commands that run in them. Callers of the daemon have no token for a runner. */
 import type { BoxOverview } from '@breakfall/wire'
-import type { ConnectedRunner, Runners } from '../runner/runners.ts'
+import type { ConnectedRunner, Runners } from '@breakfall/engine'
 
 const BOXES_ASKED_MAX = 100 // for their commands: the others are listed without them
 const ANSWER_MS = 3_000 // a frozen runner must not hide the others

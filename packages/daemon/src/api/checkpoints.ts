@@ -1,6 +1,6 @@
 /** Undo: a session's checkpoints, the changes since a checkpoint, and restoring one. */
 import type { RequestContext } from '@breakfall/wire/node'
-import type { CheckpointChoice, Undoing } from '../engine/undo.ts'
+import type { CheckpointChoice, Undoing } from '@breakfall/engine'
 import type { SomeHandlers } from './operations.ts'
 
 export function checkpointHandlers(undoing: Undoing) {

@@ -13,7 +13,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import type { ConsoleTicket, ConsoleToken } from '@breakfall/wire'
 import { findGrant, newId, sameToken, type TokenGrant } from '@breakfall/wire/node'
-import type { RunnerRegistry } from '../store/sharing.ts'
+import type { RunnerRegistry } from '@breakfall/engine'
 
 const TICKET_MS = 2 * 60_000
 const TICKETS_MAX = 1_000 // unused ones; the oldest go first, so the memory stays bounded

@@ -1,7 +1,7 @@
 /** What brings a browser to the console: its files, and the exchange of a ticket for a token. */
 import { bearerToken } from '@breakfall/wire/node'
 import type { ConsoleDoor } from './console-door.ts'
-import { type ConsolePage } from '../options.ts'
+import type { ConsolePage } from '../options.ts'
 import { sendAsset, sendPage } from './console-page.ts'
 import type { SomeHandlers } from './operations.ts'
 

@@ -7,8 +7,7 @@
 import { Fault } from '@breakfall/faults'
 import { encodeSse, parseCursor, resumeFrom, type SseFrame, type StreamNotice } from '@breakfall/wire'
 import { type RequestContext, SseResponse } from '@breakfall/wire/node'
-import { type Feed, type FedEvent, REWOUND } from '../engine/feed.ts'
-import type { SessionReading } from '../engine/loader.ts'
+import { type FedEvent, type Feed, REWOUND, type SessionReading } from '@breakfall/engine'
 import type { DaemonLimits } from '../options.ts'
 
 export type Start = { readonly after: number; readonly reset: string | null }

@@ -2,9 +2,7 @@
 import type { System, Turn } from '@breakfall/wire'
 import { EVENT_TYPES } from '@breakfall/wire/browser'
 import type { RequestContext } from '@breakfall/wire/node'
-import type { Sessions } from '../engine/sessions.ts'
-import type { StoredEvent } from '../store/store.ts'
-import { redactTexts, redactUnknown } from '../turn/redact-event.ts'
+import { redactTexts, redactUnknown, type Sessions, type StoredEvent } from '@breakfall/engine'
 
 const PAGE_EVENTS = 500
 const PAGE_CHARS_MAX = 4 * 1024 * 1024

@@ -1,6 +1,6 @@
 /** The daemons that share the store. A daemon with a store of its own is the only one, and is not listed. */
 import { Fault } from '@breakfall/faults'
-import type { Coordination } from '../store/sharing.ts'
+import type { Coordination } from '@breakfall/engine'
 import type { SomeHandlers } from './operations.ts'
 
 export function fleetHandlers(store: Coordination) {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
 import type { McpServer } from '@breakfall/mcp'
-import type { OutsideTools } from '../outside/outside-tools.ts'
+import type { OutsideTools } from '@breakfall/engine'
 import type { SomeHandlers } from './operations.ts'
 
 export function mcpHandlers(outside: OutsideTools) {

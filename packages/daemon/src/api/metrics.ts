@@ -1,7 +1,7 @@
 /** The metrics of `/metrics`. One registry per daemon, because one process may run two daemons. */
 import { type Cost, isTerminal, type SessionEvent, type Usage } from '@breakfall/wire'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { Coordination } from '../store/sharing.ts'
+import type { Coordination } from '@breakfall/engine'
 import { storeMetrics } from './store-metrics.ts'
 import { type TurnGauges, turnMetrics } from './turn-metrics.ts'
 

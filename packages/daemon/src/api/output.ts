@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises'
 import { Fault, isFault } from '@breakfall/faults'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import type { RequestContext } from '@breakfall/wire/node'
-import type { OutputRequest } from '../engine/stored-output.ts'
+import type { OutputRequest } from '@breakfall/engine'
 
 const STREAMS = ['stdout', 'stderr'] as const
 

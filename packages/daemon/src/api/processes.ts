@@ -1,5 +1,5 @@
 /** The background processes of sessions: listed, and stopped. */
-import type { SessionProcesses } from '../engine/session-processes.ts'
+import type { SessionProcesses } from '@breakfall/engine'
 import type { SomeHandlers } from './operations.ts'
 
 export function processHandlers(processes: SessionProcesses) {

@@ -1,8 +1,7 @@
 /** Joined runners: they call to join, and people list, drain and drop them. */
 import { Fault } from '@breakfall/faults'
 import { bearerToken, type RequestContext } from '@breakfall/wire/node'
-import type { Registration } from '../runner/registration.ts'
-import type { RunnerRegistry, RunnerState } from '../store/sharing.ts'
+import type { Registration, RunnerRegistry, RunnerState } from '@breakfall/engine'
 import { Reply, type SomeHandlers } from './operations.ts'
 
 /** Undefined without a shared store. */

@@ -1,9 +1,14 @@
 /** Faults by fingerprint: what went wrong here, how often, and what became of it. In a fleet, of all daemons. */
 import { Fault, FAULTS, isFaultCategory } from '@breakfall/faults'
 import { type FaultGroup as GroupView, invalidRequest, parseRequest, seenQuerySchema } from '@breakfall/wire/internal'
-import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from '../store/seen.ts'
-import type { Coordination } from '../store/sharing.ts'
-import type { Journal } from '../store/store.ts'
+import type {
+  Coordination,
+  FaultGroup,
+  FaultOccurrence,
+  FaultSelection,
+  Journal,
+  OccurrenceSelection,
+} from '@breakfall/engine'
 import { flagOf } from './session-query.ts'
 import type { SomeHandlers } from './operations.ts'
 

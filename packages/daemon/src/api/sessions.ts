@@ -2,7 +2,7 @@
 import { traceparentIn } from '@breakfall/model/internal'
 import { invalidRequest } from '@breakfall/wire/internal'
 import type { RequestContext } from '@breakfall/wire/node'
-import type { Sessions } from '../engine/sessions.ts'
+import type { Sessions } from '@breakfall/engine'
 import type { DaemonLimits } from '../options.ts'
 import type { SystemView } from '../system.ts'
 import { streamEvents } from './events.ts'

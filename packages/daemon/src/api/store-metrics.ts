@@ -1,6 +1,6 @@
 /** Metrics of the store that daemons share: this daemon's lease, the fleet as of its last renewal, and the connections. */
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { Coordination } from '../store/sharing.ts'
+import type { Coordination } from '@breakfall/engine'
 
 export function storeMetrics(
   { lease, connections }: Pick<Coordination, 'lease' | 'connections'>,

@@ -3,8 +3,7 @@ import { LIMITS, type Policy } from '@breakfall/faults'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { within } from '@breakfall/faults/internal'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { Journal } from '../store/store.ts'
-import type { TurnFold } from '../turn/state.ts'
+import type { Journal, TurnFold } from '@breakfall/engine'
 
 /** A turn that this daemon works on, and the policy that limits it. */
 export type DrivenTurn = {

@@ -1,7 +1,7 @@
 /** The watch over SSE: a snapshot, then every change. Over a WebSocket it is the method `watch`. */
 import type { RequestContext } from '@breakfall/wire/node'
 import { SseResponse } from '@breakfall/wire/node'
-import type { WatchHub } from '../engine/watch-hub.ts'
+import type { WatchHub } from '@breakfall/engine'
 import type { DaemonLimits } from '../options.ts'
 
 export async function streamWatch(context: RequestContext, hub: WatchHub, limits: DaemonLimits): Promise<void> {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type RunnerOptions, startRunner } from '@breakfall/runner'
-import type { RunnerConfig } from '../../src/index.ts'
+import type { RunnerConfig } from '@breakfall/engine'
 
 export type TestRunner = {
   readonly url: string

@@ -5,9 +5,9 @@ import type { TestContext } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { eventually } from '../../../../test/kit/wait.ts'
 import { type Daemon, type DaemonOptions, startDaemon } from '../../src/index.ts'
-import { readRunnerFile } from '../../src/runner/local-runner.ts'
+import { readRunnerFile } from '../../../engine/src/runner/local-runner.ts'
 import { Api } from './api.ts'
-import { type Script, type ScriptedModel, startScriptedModel } from './scripted-model.ts'
+import { type Script, type ScriptedModel, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 
 /** Short limits, to keep tests fast. */
 export const QUICK = { probeMsFirst: 50, shutdownMs: 2_000, killMsMax: 5_000 } as const

@@ -3,10 +3,10 @@ import { randomUUIDv7 } from 'node:crypto'
 import { join } from 'node:path'
 import { Fault } from '@breakfall/faults'
 import { isKnownEvent, parseEvent, type PolicyInput, type SessionEvent, type Turn } from '@breakfall/wire'
-import { openSqliteStore } from '../../src/index.ts'
-import { claimAgain } from '../conformance/store-kit.ts'
-import { NO_USAGE } from '../../src/turn/state.ts'
-import type { TestDraft } from './events.ts'
+import { openSqliteStore } from '@breakfall/engine'
+import { claimAgain } from '../../../engine/test/conformance/store-kit.ts'
+import { NO_USAGE } from '../../../engine/src/turn/state.ts'
+import type { TestDraft } from '../../../engine/test/support/events.ts'
 
 export type Left = {
   readonly prompt: string

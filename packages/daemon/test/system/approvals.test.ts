@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import type { SessionEvent, SessionEventOf, Turn } from '@breakfall/wire'
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import { badServer } from '../support/mcp.ts'
-import { inOrder, type ScriptedAnswer } from '../support/scripted-model.ts'
+import { inOrder, type ScriptedAnswer } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const act = (n: number): ScriptedAnswer => ({ calls: [{ tool: 'mcp__s__act', arguments: { n } }] })

@@ -10,9 +10,9 @@ import { loadTokens } from '@breakfall/wire/node'
 import type { DaemonOptions } from '../../src/index.ts'
 import type { Answer, Api } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 import { type TestRunner, testRunner } from '../support/runner.ts'
-import { inOrder, type ScriptedAnswer } from '../support/scripted-model.ts'
+import { inOrder, type ScriptedAnswer } from '../../../engine/test/support/scripted-model.ts'
 import { optionsFor, rig } from '../support/setup.ts'
 
 const bash = (command: string): ScriptedAnswer => ({ calls: [{ tool: 'bash', arguments: { command } }] })

@@ -12,7 +12,7 @@ import type { Session } from '@breakfall/wire'
 import { loadTokens } from '@breakfall/wire/node'
 import type { Answer } from '../support/api.ts'
 import { type TestRunner, testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'all done' })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
-import type { Script } from '../support/scripted-model.ts'
+import type { Script } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const STEPS = 12

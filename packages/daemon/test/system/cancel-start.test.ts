@@ -8,7 +8,7 @@ import { type HeldRequest, holdingProxy } from '../../../../test/kit/holding-pro
 import { execListSchema } from '@breakfall/wire'
 import type { Api } from '../support/api.ts'
 import { runnerProcess } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const NEVER_RAN = 'Cancelled before it ran.'

@@ -4,9 +4,9 @@ import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import { isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import { type Api, assertNoGap, types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script } from '../support/scripted-model.ts'
+import { inOrder, type Script } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
-import { lastOf } from '../support/events.ts'
+import { lastOf } from '../../../engine/test/support/events.ts'
 
 const slowBash = inOrder(
   { calls: [{ id: 'c1', tool: 'bash', arguments: { command: 'echo started; sleep 30; echo never' } }] },

@@ -6,8 +6,8 @@ import { atEnd } from '../../../../test/kit/folder.ts'
 import { type Script, startModelServer } from '../../../../test/kit/model-server.ts'
 import { head, lastChunk, type Play, reset, silence } from '../../../../test/kit/plays.ts'
 import type { Api } from '../support/api.ts'
-import { ofType } from '../support/events.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const PRICES = { priceIn: 1_000_000, priceOut: 1_000_000 } // a token costs 1, to make sums readable

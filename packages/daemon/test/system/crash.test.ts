@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { LIMITS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import { readRunnerFile } from '../../src/runner/local-runner.ts'
+import { readRunnerFile } from '../../../engine/src/runner/local-runner.ts'
 import { types } from '../support/api.ts'
 import { crashDaemon, spawnDaemon } from '../support/daemon-process.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script } from '../support/scripted-model.ts'
+import { inOrder, type Script } from '../../../engine/test/support/scripted-model.ts'
 import { optionsFor, rig } from '../support/setup.ts'
 
 const slow = (command: string): Script =>

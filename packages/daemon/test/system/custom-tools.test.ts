@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
-import type { CustomToolConfig } from '../../src/index.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import type { CustomToolConfig } from '@breakfall/engine'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 /** Its first run kills the keeper (its shell's parent), which would report its exit. Every run leaves a mark. */

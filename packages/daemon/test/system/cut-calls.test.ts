@@ -8,9 +8,9 @@ import type { Exchange } from '../../../../test/kit/exchange.ts'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { startModelServer } from '../../../../test/kit/model-server.ts'
 import { head, json, lastChunk, type Play } from '../../../../test/kit/plays.ts'
-import type { ModelConfig } from '../../src/options.ts'
-import { lastOf, ofType } from '../support/events.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import type { ModelConfig } from '../../../engine/src/options.ts'
+import { lastOf, ofType } from '../../../engine/test/support/events.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const answered = (stop_reason: string, ...blocks: readonly (readonly string[])[]): Play => [

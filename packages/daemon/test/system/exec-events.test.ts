@@ -6,10 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { atEnd } from '../../../../test/kit/folder.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import type { RunnerConfig } from '../../src/index.ts'
-import { lastOf, ofType } from '../support/events.ts'
+import type { RunnerConfig } from '@breakfall/engine'
+import { lastOf, ofType } from '../../../engine/test/support/events.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script } from '../support/scripted-model.ts'
+import { inOrder, type Script } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const bash = (command: string): Script =>

@@ -9,9 +9,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { isTerminal, type Session } from '@breakfall/wire'
 import { assertNoGap, types } from '../support/api.ts'
-import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, type Script, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
-import { smallDisk } from '../support/small-disk.ts'
+import { smallDisk } from '../../../engine/test/support/small-disk.ts'
 
 test('a damaged session is quarantined with the evidence, and other sessions are not affected', async (t) => {
   const { promise: held, resolve: release } = Promise.withResolvers<void>()

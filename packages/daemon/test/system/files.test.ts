@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 function workFolder(t: TestContext): string {

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
-import { smallDisk } from '../support/small-disk.ts'
-import { lastOf, ofType } from '../support/events.ts'
+import { smallDisk } from '../../../engine/test/support/small-disk.ts'
+import { lastOf, ofType } from '../../../engine/test/support/events.ts'
 
 const bash = (command: string) => inOrder({ calls: [{ id: 'c1', tool: 'bash', arguments: { command } }] })
 

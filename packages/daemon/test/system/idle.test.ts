@@ -2,9 +2,9 @@
 import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LiveSession } from '../../src/engine/live-session.ts'
+import type { LiveSession } from '../../../engine/src/engine/live-session.ts'
 import { types } from '../support/api.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 test('idle sessions with long conversations are evicted from memory, and continue later', LIMIT, async (t) => {

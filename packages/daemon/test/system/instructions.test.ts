@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { optionsFor, rig } from '../support/setup.ts'
 
 test('a turn that a killed daemon left sends the same system prompt; the next turn reads AGENTS.md again', async (t) => {

@@ -7,9 +7,9 @@ import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
-import { inOrder, type ScriptedModel, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, type ScriptedModel, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { QUICK, stopRunner } from '../support/setup.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 
 const LAST_WORDS = 'All is written, edited and counted.'
 

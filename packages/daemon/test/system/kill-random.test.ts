@@ -13,7 +13,7 @@ import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { killStarting, spawnDaemon } from '../support/daemon-process.ts'
 import { diceOf } from '../../../../test/kit/dice.ts'
-import type { Script } from '../support/scripted-model.ts'
+import type { Script } from '../../../engine/test/support/scripted-model.ts'
 import { optionsFor } from '../support/setup.ts'
 
 const ROUNDS = 2 // two kills each; `npm run sim` has many more

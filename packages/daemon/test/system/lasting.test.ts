@@ -13,7 +13,7 @@ import { TcpProxy } from '../../../../test/kit/tcp-proxy.ts'
 import { eventually, LIMIT } from '../../../../test/kit/wait.ts'
 import type { Daemon } from '../../src/index.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { type Rig, rig } from '../support/setup.ts'
 
 const RUNS = 5_000

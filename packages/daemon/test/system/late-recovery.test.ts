@@ -6,9 +6,9 @@ import { createRunnerClient } from '@breakfall/runner/client'
 import { loadTokens } from '@breakfall/wire/node'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 test(

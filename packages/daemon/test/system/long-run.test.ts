@@ -8,7 +8,7 @@ import { wholeLines } from '../../../../test/kit/whole-lines.ts'
 import { type DaemonOptions, startDaemon } from '../../src/index.ts'
 import { Api } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
-import { lastOf, ofType } from '../support/events.ts'
+import { lastOf, ofType } from '../../../engine/test/support/events.ts'
 import { QUICK, rig, stopRunner } from '../support/setup.ts'
 import { PROMPT, startWindowedModel, type WindowedModel, type WindowedOptions } from '../support/windowed-model.ts'
 

@@ -5,7 +5,7 @@ import { startHttpMcp } from '../../../mcp/test/http-server.ts'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
 import { badServer, isAlive } from '../support/mcp.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { optionsFor, rig } from '../support/setup.ts'
 
 const script = inOrder({ calls: [{ tool: 'mcp__s__act', arguments: {} }] }, { text: 'done' })

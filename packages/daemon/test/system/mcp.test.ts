@@ -6,7 +6,7 @@ import { tempFolder } from '../../../../test/kit/folder.ts'
 import type { DaemonOptions } from '../../src/index.ts'
 import type { Api } from '../support/api.ts'
 import { badServer, reference } from '../support/mcp.ts'
-import { inOrder, type Script, type ScriptedAnswer } from '../support/scripted-model.ts'
+import { inOrder, type Script, type ScriptedAnswer } from '../../../engine/test/support/scripted-model.ts'
 import { rig, type Rig } from '../support/setup.ts'
 
 const calls = (...given: readonly [tool: string, args: Record<string, unknown>][]): ScriptedAnswer => ({

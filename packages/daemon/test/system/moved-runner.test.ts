@@ -10,10 +10,10 @@ import { closedPort, startTcpServer } from '../../../../test/kit/tcp-server.ts'
 import { isTerminal, type SessionEvent } from '@breakfall/wire'
 import { Fault, LIMITS, toProblem } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
-import type { LiveConfig } from '../../src/index.ts'
+import type { LiveConfig } from '@breakfall/engine'
 import { types } from '../support/api.ts'
 import { runnerProcess, testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const HELLO = { id: 'c1', tool: 'bash', arguments: { command: 'echo HELLO' } }
@@ -93,7 +93,7 @@ test('a stale endpoint is resolved again inside the call: by command, by URL, or
 })
 
 async function rigModel(t: Parameters<typeof rig>[0]): Promise<string> {
-  const { startScriptedModel } = await import('../support/scripted-model.ts')
+  const { startScriptedModel } = await import('../../../engine/test/support/scripted-model.ts')
   const model = await startScriptedModel(script)
   atEnd(t, () => model.close())
   return model.baseUrl

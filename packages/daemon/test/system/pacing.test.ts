@@ -6,12 +6,12 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { closedPort } from '../../../../test/kit/tcp-server.ts'
-import type { LiveConfig, ModelConfig } from '../../src/index.ts'
+import type { LiveConfig, ModelConfig } from '@breakfall/engine'
 import type { Api } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, type Script, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
-import { smallDisk } from '../support/small-disk.ts'
+import { smallDisk } from '../../../engine/test/support/small-disk.ts'
 
 const CROWD = 100
 const PROBE_MS = 100 // a single turn probes first after about that time; a probe's result is shared for half of it

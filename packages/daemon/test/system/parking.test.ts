@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { closedPort } from '../../../../test/kit/tcp-server.ts'
 import type { SessionEvent } from '@breakfall/wire'
-import type { ModelConfig } from '../../src/index.ts'
+import type { ModelConfig } from '@breakfall/engine'
 import { types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, type Script, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, type Script, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 /** Refuses the first requests, then answers. */

@@ -4,9 +4,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { atEnd, tempFolder } from '../../../../test/kit/folder.ts'
-import { lastOf } from '../support/events.ts'
+import { lastOf } from '../../../engine/test/support/events.ts'
 import { startCachingModel } from '../support/caching-model.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 test('every step of a turn reads from the cache what the step before it sent, however many calls a step makes', async (t) => {

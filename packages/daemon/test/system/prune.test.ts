@@ -6,10 +6,10 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SessionList } from '@breakfall/wire'
 import { eventually } from '../../../../test/kit/wait.ts'
-import type { LiveConfig, RetentionConfig } from '../../src/options.ts'
+import type { LiveConfig, RetentionConfig } from '../../../engine/src/options.ts'
 import type { Api } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const oneTool = inOrder({ calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }, { text: 'done' })

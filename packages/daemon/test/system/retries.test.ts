@@ -9,7 +9,12 @@ import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
 import { type Api, assembled, assertNoGap, types } from '../support/api.ts'
 import { spawnDaemon } from '../support/daemon-process.ts'
-import { type Asked, inOrder, type ScriptedAnswer, startScriptedModel } from '../support/scripted-model.ts'
+import {
+  type Asked,
+  inOrder,
+  type ScriptedAnswer,
+  startScriptedModel,
+} from '../../../engine/test/support/scripted-model.ts'
 import { QUICK, rig } from '../support/setup.ts'
 
 const WHOLE = 'The quick brown fox jumps over the lazy dog, and then it does so again, and once more.'

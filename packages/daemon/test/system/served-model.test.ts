@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import type { SessionEvent } from '@breakfall/wire'
-import type { ModelConfig } from '../../src/index.ts'
+import type { ModelConfig } from '@breakfall/engine'
 import { rig } from '../support/setup.ts'
 import { commandFor, QUICK_SERVER } from '../support/served.ts'
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { types } from '../support/api.ts'
 import { journalsOf, leaveTurns, type Left } from '../support/unfinished-turns.ts'
-import type { Script } from '../support/scripted-model.ts'
+import type { Script } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const CROWD = 60

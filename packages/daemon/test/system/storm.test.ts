@@ -11,11 +11,11 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LIMITS } from '@breakfall/faults'
 import { isTerminal, type Session, type SessionEvent } from '@breakfall/wire'
-import { readRunnerFile } from '../../src/runner/local-runner.ts'
+import { readRunnerFile } from '../../../engine/src/runner/local-runner.ts'
 import { assertNoGap, types } from '../support/api.ts'
 import { type DaemonProcess, spawnDaemon } from '../support/daemon-process.ts'
 import { diceOf } from '../../../../test/kit/dice.ts'
-import { type Script, type ScriptedAnswer, startScriptedModel } from '../support/scripted-model.ts'
+import { type Script, type ScriptedAnswer, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { QUICK, stopRunner } from '../support/setup.ts'
 
 const TURNS = Number(process.env['TURNS'] ?? 6)

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DaemonClient } from '@breakfall/client'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { ofType } from '../support/events.ts'
+import { ofType } from '../../../engine/test/support/events.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 test('a tool that is named like a member of every object does not exist, and the turn goes on', LIMIT, async (t) => {

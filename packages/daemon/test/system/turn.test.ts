@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { createRunnerClient } from '@breakfall/runner/client'
 import { assembled, assertNoGap, types } from '../support/api.ts'
 import { testRunner } from '../support/runner.ts'
-import { inOrder, startScriptedModel } from '../support/scripted-model.ts'
+import { inOrder, startScriptedModel } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 test('a prompt runs through the model, a tool in the real runner, and back', async (t) => {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { sessionListSchema, turnListSchema } from '@breakfall/wire'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { inOrder } from '../support/scripted-model.ts'
+import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
 
 const LINES = 120_000

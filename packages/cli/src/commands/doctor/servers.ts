@@ -1,6 +1,6 @@
 /** The doctor's checks of what a run talks to: the daemon and its fleet, a remote runner, the model. Each is asked as a run would ask it. */
 import type { DaemonAddress, DaemonClient } from '@breakfall/client'
-import { remoteRunner } from '@breakfall/daemon'
+import { remoteRunner } from '@breakfall/engine'
 import { EXIT_CODES, exitCodeOf, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
 import { createRunnerClient } from '@breakfall/runner/client'
 import { type DaemonList, type McpList, type RunnerView, systemSchema } from '@breakfall/wire'

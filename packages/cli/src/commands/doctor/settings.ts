@@ -1,5 +1,5 @@
 /** The doctor's checks of what the configuration names: mounts, folders, providers, the telemetry collector, MCP servers. */
-import { readEarlierFolders } from '@breakfall/daemon'
+import { readEarlierFolders } from '@breakfall/engine'
 import { preflight } from '@breakfall/supervisor'
 import type { Environment } from '@breakfall/supervisor/platform'
 import type { McpList } from '@breakfall/wire'

@@ -1,7 +1,7 @@
 /** The doctor's checks of what sessions leave behind: the state folder and its growth, boxes and processes that still run. */
 import { type Dirent, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readJournal } from '@breakfall/daemon/journal'
+import { readJournal } from '@breakfall/engine/journal'
 import { type Fault, isFault } from '@breakfall/faults'
 import type { ResolvedConfig } from '../../config/resolve.ts'
 import { cmd } from '../../process/command-name.ts'

@@ -1,7 +1,8 @@
 /** `breakfall up`: the daemon, with a runner on this machine or the configured one. */
 import { once } from 'node:events'
 import { DaemonClient } from '@breakfall/client'
-import { type Daemon, startDaemon, type UnfinishedTurn } from '@breakfall/daemon'
+import { type Daemon, startDaemon } from '@breakfall/daemon'
+import type { UnfinishedTurn } from '@breakfall/engine'
 import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import type { Gateway } from '@breakfall/gateway'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'

@@ -1,6 +1,6 @@
 /** Appends to several sessions at once, forever, and prints each append once it is acknowledged: `SESSION SEQ`. */
 import { randomUUIDv7 } from 'node:crypto'
-import { openSqliteStore } from '../../src/index.ts'
+import { openSqliteStore } from '@breakfall/engine'
 import { claimAgain } from '../conformance/store-kit.ts'
 
 const WRITERS = 8

@@ -4,7 +4,7 @@
  */
 import { Fault } from '@breakfall/faults'
 import { within } from '@breakfall/faults/internal'
-import type { Logger } from 'pino'
+import type { Log } from './log.ts'
 import type { Engine } from './engine/engine.ts'
 import type { Ports } from './engine/ports.ts'
 import type { Sessions } from './engine/sessions.ts'
@@ -15,7 +15,7 @@ type FleetParts = {
   readonly ports: Ports
   readonly engine: Engine
   readonly sessions: Sessions
-  readonly log: Logger
+  readonly log: Log
   /** Running turns have this long to end their step. */
   readonly drainMs: number
 }
@@ -81,10 +81,10 @@ export class Fleet {
 
   #changed(change: LeaseChange): void {
     const { log, sessions } = this.#parts
-    if (change === 'suspend') log.warn('the store does not answer: no turn continues until it does')
-    if (change === 'resume') log.info('the store answers again')
+    if (change === 'suspend') log.warn({}, 'the store does not answer: no turn continues until it does')
+    if (change === 'resume') log.info({}, 'the store answers again')
     if (change === 'lost') {
-      log.error('the lease ran out: other daemons continue the turns of this one')
+      log.error({}, 'the lease ran out: other daemons continue the turns of this one')
       sessions.loader.loseAll()
     }
     if (change === 'drain') void this.#drain()

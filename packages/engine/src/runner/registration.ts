@@ -8,7 +8,7 @@
 import { Fault } from '@breakfall/faults'
 import type { RunnerJoin, RunnerJoined } from '@breakfall/wire'
 import { type FleetKey, sameToken } from '@breakfall/wire/node'
-import type { Logger } from 'pino'
+import type { Log } from '../log.ts'
 import { Poll } from '../poll.ts'
 import type { Hints, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../store/sharing.ts'
 import { callBack } from './call-back.ts'
@@ -19,7 +19,7 @@ type RegistrationParts = {
   readonly hints: Hints
   /** Undefined: no runner can join. */
   readonly key: FleetKey | undefined
-  readonly log: Logger
+  readonly log: Log
   readonly now: () => number
   /** A runner that is silent for this long is declared lost. Undefined: only a person can do that. */
   readonly replaceAfterMs: number | undefined

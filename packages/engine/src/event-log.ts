@@ -3,9 +3,9 @@
  * command output stay in the journal.
  */
 import { isCutOff, type SessionEvent } from '@breakfall/wire'
-import type { Logger } from 'pino'
+import type { Log } from './log.ts'
 
-export function logEvent(log: Logger, event: SessionEvent): void {
+export function logEvent(log: Log, event: SessionEvent): void {
   const { sessionId, turnId, seq } = event
   const ids = { sessionId, turnId, seq }
   switch (event.type) {

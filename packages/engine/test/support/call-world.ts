@@ -26,7 +26,7 @@ import type { Feeds } from '../../src/engine/feeds.ts'
 import type { Folders } from '../../src/engine/folders.ts'
 import { Observer } from '../../src/engine/observer.ts'
 import type { Gate } from '../../src/engine/ownership.ts'
-import type { DaemonLimits } from '../../src/options.ts'
+import type { EngineLimits } from '../../src/options.ts'
 import type { OutsideTools } from '../../src/outside/outside-tools.ts'
 import { LOST } from '../../src/runner/joined-runners.ts'
 import type { Runners } from '../../src/runner/runners.ts'
@@ -178,7 +178,7 @@ export class CallWorld {
       gate: part<Gate>({ isOpen: true, pass: () => Promise.resolve() }),
       outside: part<OutsideTools>({ custom: new Map() }),
       earlierFolders: { signed: (box) => box },
-      limits: part<DaemonLimits>({ killMsMax: 60_000 }),
+      limits: part<EngineLimits>({ killMsMax: 60_000 }),
       policyOf: () => POLICY,
       now: () => NOW,
       dice: () => 0,

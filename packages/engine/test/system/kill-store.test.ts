@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { openSqliteStore, type Store } from '../../src/index.ts'
+import { openSqliteStore, type Store } from '@breakfall/engine'
 
 const PROGRAM = fileURLToPath(new URL('../programs/appends-until-killed.ts', import.meta.url))
 

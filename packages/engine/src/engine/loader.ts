@@ -18,7 +18,7 @@ import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isHandover, questionOf, waitOf } from '@breakfall/wire/turn'
 import { parseEvent } from '@breakfall/wire'
 import { Mutex } from '@breakfall/faults/internal'
-import type { DaemonOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
+import type { EngineOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
 import type { SessionRow } from '../rows.ts'
 import type { Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
@@ -188,7 +188,7 @@ export class SessionLoader {
   }
 
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
-  async recoverAll(onRecover: NonNullable<DaemonOptions['onRecover']> = () => undefined): Promise<number> {
+  async recoverAll(onRecover: NonNullable<EngineOptions['onRecover']> = () => undefined): Promise<number> {
     await this.#quarantineDamaged()
     if (this.#scope === 'requested' || this.#store.isShared) return 0 // I4; in a shared store, what is due is claimed in portions
     const rows = [

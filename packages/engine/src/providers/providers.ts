@@ -10,7 +10,7 @@ import type { ProviderGiven, ProviderView, TurnProvider } from '@breakfall/wire'
 import { invalidRequest, modelFactsOf } from '@breakfall/wire/internal'
 import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
-import type { DaemonOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
+import type { EngineOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
 import type { SessionData } from '../rows.ts'
 import {
   bindModel,
@@ -52,7 +52,7 @@ type ProviderParts = {
   readonly keys: SessionKeys
   readonly served: ServedModels
   readonly markKey: MarkKey
-  readonly firstModel: DaemonOptions['firstModel']
+  readonly firstModel: EngineOptions['firstModel']
 }
 
 export const KEY_GONE = 'the key is gone'
@@ -61,7 +61,7 @@ export class Providers {
   readonly #config: ConfigReader
   readonly #keys: SessionKeys
   readonly #served: ServedModels
-  readonly #firstModel: NonNullable<DaemonOptions['firstModel']>
+  readonly #firstModel: NonNullable<EngineOptions['firstModel']>
   readonly #markKey: MarkKey
 
   constructor(parts: ProviderParts) {

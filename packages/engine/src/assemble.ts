@@ -1,11 +1,7 @@
-/** Builds the parts of a daemon and connects them. Nothing here starts, listens or closes: `daemon.ts` does. */
+/** Builds the parts of an engine and connects them. Nothing here starts or closes: `open-engine.ts` does. */
 import { EarlierFolders } from './runner/earlier-folders.ts'
-import { redact } from '@breakfall/faults'
 import { tryAnswer } from '@breakfall/model'
-import type { Logger } from 'pino'
-import { createMetrics } from './api/metrics.ts'
-import { parkedCategories } from './api/turn-metrics.ts'
-import manifest from '../package.json' with { type: 'json' }
+import type { Log } from './log.ts'
 import { TurnTraces } from './telemetry/turn-traces.ts'
 import { Pacing } from './engine/pacing.ts'
 import { BoxRoom } from './engine/box-room.ts'
@@ -32,27 +28,23 @@ import { keyMarker } from './providers/key-marks.ts'
 import { Providers } from './providers/providers.ts'
 import { ServedModels } from './providers/served-models.ts'
 import { SessionKeys } from './providers/session-keys.ts'
-import { type DaemonLimits, type DaemonOptions, resolvePolicy } from './options.ts'
+import { type EngineLimits, type EngineOptions, resolvePolicy } from './options.ts'
 import { OutsideTools } from './outside/outside-tools.ts'
 import { isConfigured, isOnThisMachine, RunnerEndpoint } from './runner/endpoint.ts'
 import { joinedRunners, runnerFleet } from './runner/runner-fleet.ts'
 import { Runners } from './runner/runners.ts'
 import type { Secrets } from './secrets.ts'
-import { watching } from './watching.ts'
 import type { Store } from './store/store.ts'
 
-const { version } = manifest
-
 type Given = {
-  readonly limits: DaemonLimits
+  readonly limits: EngineLimits
   readonly secrets: Secrets
-  readonly log: Logger
+  readonly log: Log
   readonly store: Store
-  readonly tokenFile: string
 }
 
-/** The parts of a daemon, connected but not started. Each is built from parts that exist: what reacts to a part listens to it. */
-export function assemble(options: DaemonOptions, given: Given) {
+/** The parts of an engine, connected but not started. Each is built from parts that exist: what reacts to a part listens to it. */
+export function assemble(options: EngineOptions, given: Given) {
   const { limits, secrets, log, store } = given
   const { stateDir, now = () => store.now(), dice = Math.random, failpoint = () => undefined } = options
   const [observer, lifecycle, room, traces] = [new Observer(), new Lifecycle(), new BoxRoom(), new TurnTraces()]
@@ -126,55 +118,28 @@ export function assemble(options: DaemonOptions, given: Given) {
   const retention = new Retention(ports, pruning, async () => (await config.read()).retention)
   const sessions = new Sessions({ ports, engine, loader, boxRemovals, boxReleases, pruning })
   const fleet = new Fleet({ ports, engine, sessions, log, drainMs: options.store?.drainMs ?? 0 })
-  const metrics = createMetrics({
-    turnsDriven: () => engine.driven,
-    sessionsLive: () => loader.count,
-    store,
-    drivenTurns: () => engine.drivenTurns(),
-    parkedOn: () => parkedCategories(store),
-  })
-  const { system, hub } = watching({
-    store,
-    engine,
-    runner,
-    config,
-    providers,
-    secrets,
-    now,
-    sessions,
-    options,
-    version,
-    tokenFile: given.tokenFile,
-    onError: (err) => log.warn({ err }, 'a watch could not be served'),
-  })
-  observer.used.add((usage, cost) => metrics.used(usage, cost))
   observer.event.add((event, traceparent) => {
-    metrics.event(event)
     logEvent(log, event)
     traces.event(event, traceparent)
   })
-  observer.changed.add((sessionId) => hub.changed(sessionId))
   const registering = { store, log, sweep: (id: string) => boxRemovals.sweep(id), onWork: () => fleet.lookForWork() }
   return {
     sessions,
     engine,
+    config,
+    secrets,
+    observer,
+    now,
     feeds,
     boxReleases,
     retention,
-    metrics,
     runner,
     runnerFleet: joined === undefined ? undefined : runnerFleet(options, joined, registering),
     outside,
     providers,
-    hub,
     undoing: new Undoing({ ports, engine, loader }),
     processes: new SessionProcesses(ports),
-    system,
     lifecycle,
-    model: async () => {
-      const { name, baseUrl } = (await config.read()).model
-      return { name, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
-    },
     fleet,
     /** Differs between daemons with different configurations. */
     configHash: () => config.fingerprint(joined?.key?.mark),

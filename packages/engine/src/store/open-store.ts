@@ -2,7 +2,7 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { redact } from '@breakfall/faults'
-import type { DaemonOptions } from '../options.ts'
+import type { EngineOptions } from '../options.ts'
 import { openSqliteStore } from './sqlite-store.ts'
 import type { Coordination } from './sharing.ts'
 import type { Store } from './store.ts'
@@ -10,7 +10,7 @@ import type { Store } from './store.ts'
 type SharedStoreView = { readonly store: string; readonly bootId: string; readonly name: string }
 
 export async function openStore(
-  { stateDir, store, journalPagesMax: pagesMax }: DaemonOptions,
+  { stateDir, store, journalPagesMax: pagesMax }: EngineOptions,
   version: string,
 ): Promise<Store> {
   if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax })
@@ -20,7 +20,7 @@ export async function openStore(
 
 /** The shared store, without its password, and who this daemon is in it. */
 export function sharedStore(
-  { store }: DaemonOptions,
+  { store }: EngineOptions,
   { lease: { bootId, name } }: Coordination,
 ): SharedStoreView | undefined {
   return store === undefined ? undefined : { store: redact(store.url), bootId, name }

@@ -3,19 +3,19 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseTokens } from '@breakfall/wire/node'
 import type { McpServerConfig } from '@breakfall/mcp'
-import type { Logger } from 'pino'
-import type { DaemonOptions, LiveConfig } from './options.ts'
+import type { Log } from './log.ts'
+import type { EngineOptions, LiveConfig } from './options.ts'
 import { type Secrets, secretVariables } from './secrets.ts'
 
 export class ConfigReader {
   readonly #reload: (() => LiveConfig | Promise<LiveConfig>) | undefined
   readonly #secrets: Secrets
-  readonly #log: Logger
+  readonly #log: Log
   #last: LiveConfig
   /** Called with every configuration that was read. */
   onRead: (config: LiveConfig) => void = () => undefined
 
-  constructor(options: DaemonOptions, parts: { secrets: Secrets; log: Logger }) {
+  constructor(options: EngineOptions, parts: { secrets: Secrets; log: Log }) {
     this.#reload = options.reload
     this.#secrets = parts.secrets
     this.#log = parts.log

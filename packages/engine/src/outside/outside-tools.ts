@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import type { McpHost, McpLimits, McpServer, McpServerConfig, McpTool } from '@breakfall/mcp'
 import type { McpDetail, McpList } from '@breakfall/wire'
-import type { Logger } from 'pino'
+import type { Log } from '../log.ts'
 import type { CustomToolConfig, LiveConfig } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
 
@@ -13,7 +13,7 @@ export type MissingTools = { readonly server: string; readonly because: string }
 
 export class OutsideTools {
   readonly #stateDir: string
-  readonly #log: Logger
+  readonly #log: Log
   readonly #secrets: Pick<Secrets, 'set' | 'drop'>
   readonly #limits: Partial<McpLimits> | undefined
   #configs: Readonly<Record<string, McpServerConfig>> = {}
@@ -26,7 +26,7 @@ export class OutsideTools {
 
   constructor(parts: {
     readonly stateDir: string
-    readonly log: Logger
+    readonly log: Log
     readonly secrets: Pick<Secrets, 'set' | 'drop'>
     readonly now: () => number
     readonly limits?: Partial<McpLimits> | undefined

@@ -3,8 +3,8 @@ import type { EarlierFolders } from '../runner/earlier-folders.ts'
 import type { Policy } from '@breakfall/faults'
 import type { AnswerRequest, TryEvent, TryOptions } from '@breakfall/model'
 import type { AgentInput, PolicyInput } from '@breakfall/wire'
-import type { Logger } from 'pino'
-import type { DaemonLimits } from '../options.ts'
+import type { Log } from '../log.ts'
+import type { EngineLimits } from '../options.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { OutsideTools } from '../outside/outside-tools.ts'
 import type { Runners } from '../runner/runners.ts'
@@ -48,12 +48,12 @@ export type Ports = {
   readonly runnerFingerprint: () => string
   readonly stateDir: string
   readonly earlierFolders: Pick<EarlierFolders, 'signed'>
-  readonly limits: DaemonLimits
+  readonly limits: EngineLimits
   /** What the configuration says to the model in every session. */
   readonly agent: () => AgentInput
   /** The runner is on this machine, so the daemon sees the folders that boxes use. */
   readonly isRunnerHere: () => boolean
-  readonly log: Logger
+  readonly log: Log
   readonly observer: Observer
   readonly traces: TurnTraces
   /** Does nothing, except in tests that kill the process at a named point. */

@@ -1,7 +1,7 @@
 /** The parts that serve joined runners. A daemon that shares no store has none of them. */
 import { type FleetKey, readFleetKey } from '@breakfall/wire/node'
-import type { Logger } from 'pino'
-import type { DaemonOptions } from '../options.ts'
+import type { Log } from '../log.ts'
+import type { EngineOptions } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Coordination, RunnerRegistry } from '../store/sharing.ts'
 import { JoinedRunners } from './joined-runners.ts'
@@ -23,14 +23,14 @@ type FleetParts = {
 
 type RegisteringParts = {
   readonly store: Coordination
-  readonly log: Logger
+  readonly log: Log
   readonly sweep: (runnerId: string) => Promise<boolean>
   /** Sessions may be due. */
   readonly onWork: () => void
 }
 
 /** The runners that joined. */
-export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts): Joined | undefined {
+export function joinedRunners({ fleet = {} }: EngineOptions, parts: FleetParts): Joined | undefined {
   const { store, dice, secrets } = parts
   const { runners: registry, hints } = store
   if (registry === undefined) return undefined
@@ -47,7 +47,7 @@ export function joinedRunners({ fleet = {} }: DaemonOptions, parts: FleetParts):
 
 /** The same, with how runners join. */
 export function runnerFleet(
-  { fleet = {} }: DaemonOptions,
+  { fleet = {} }: EngineOptions,
   { registry, joined, key }: Joined,
   parts: RegisteringParts,
 ): RunnerFleet {
