@@ -7,6 +7,7 @@ import { ID_PATTERN } from '@breakfall/wire/internal'
 import { isoTime } from '../lib/clock.ts'
 import type { HomeFiles } from '../home/home-files.ts'
 import type { RunnerHost } from '../host/host.ts'
+import { within } from '@breakfall/faults/internal'
 import { makeFolder, removeTree } from '../lib/disk.ts'
 import { Box } from './box.ts'
 import { designBox, unreadableBox } from './create.ts'
@@ -20,6 +21,7 @@ export class Boxes {
   readonly #boxes = new Map<string, Box>()
   readonly #root: string
   readonly #trash: string
+  readonly #deletions = new Set<Promise<void>>()
   readonly #removing = new Map<string, Promise<void>>()
   readonly #onProblem: (what: string, error: unknown) => void
 
@@ -132,6 +134,11 @@ export class Boxes {
     this.#host.fences.sweep((key) => this.#boxes.has(key))
   }
 
+  /** What is still being deleted, for at most this long: the next runner deletes the rest. */
+  async emptied(ms: number): Promise<void> {
+    await within(Promise.all(this.#deletions), ms)
+  }
+
   /** Recovers what an earlier process left. A broken box does not affect the others. */
   async recover(): Promise<void> {
     for (const name of readdirSync(this.#trash)) this.#deleteLater(join(this.#trash, name))
@@ -219,7 +226,10 @@ export class Boxes {
   }
 
   #deleteLater(folder: string): void {
-    removeTree(folder).catch((error: unknown) => this.#onProblem(`cannot delete ${folder}`, error))
+    const deleting = removeTree(folder)
+      .catch((error: unknown) => this.#onProblem(`cannot delete ${folder}`, error))
+      .finally(() => this.#deletions.delete(deleting))
+    this.#deletions.add(deleting)
   }
 }
 

@@ -141,6 +141,7 @@ async function serve(options: RunnerOptions, stateDir: string, lock: FileLock, p
         await box.keepers.close()
         box.reservations.close()
       }
+      await boxes.emptied(RUNNER_DEFAULTS.shutdownGraceMs)
       host.fences.close()
       host.cgroups.closeAll() // groups with live execs stay, and the next runner finds them
       await host.etc.close()

@@ -94,6 +94,15 @@ describe('refusals', { skip: withoutBwrap }, async () => {
     assert.deepEqual(await runner.client.listBoxes(), [])
   })
 
+  test('a runner that ends has deleted the files of the boxes that were removed', async (t) => {
+    const runner = await inProcess(t)
+    await runner.client.createBox({ id: 'b1' })
+    for (let nr = 0; nr < 5_000; nr += 1) writeFileSync(join(workspaceOf(runner, 'b1'), `${nr}`), '')
+    await runner.client.removeBox('b1')
+    await runner.close()
+    assert.deepEqual(readdirSync(join(runner.stateDir, 'trash')), [])
+  })
+
   test('the OpenAPI document has every route, and all its references resolve', async (t) => {
     const runner = await inProcess(t)
     const document = (await runner.call('GET', '/v1/openapi.json')).json
