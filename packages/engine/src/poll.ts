@@ -1,18 +1,15 @@
 /** Runs something now and then, and at once when it is asked to: one run at a time, and a request during a run causes one more. */
-import type { Clock, Timer } from './clock.ts'
 
 export class Poll {
   readonly #run: () => Promise<void>
   readonly #everyMs: () => number
-  readonly #clock: Pick<Clock, 'after'>
-  #timer: Timer | undefined
+  #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
   #isAskedAgain = false
   #isClosed = false
 
   /** `run` never rejects. `everyMs` is asked before each wait. */
-  constructor(everyMs: () => number, run: () => Promise<void>, clock: Pick<Clock, 'after'>) {
-    this.#clock = clock
+  constructor(everyMs: () => number, run: () => Promise<void>) {
     this.#everyMs = everyMs
     this.#run = run
   }
@@ -29,7 +26,7 @@ export class Poll {
   }
 
   stop(): void {
-    this.#timer?.cancel()
+    clearTimeout(this.#timer)
     this.#timer = undefined
   }
 
@@ -52,10 +49,10 @@ export class Poll {
 
   #wait(): void {
     if (this.#isClosed) return
-    const next = (): void => {
+    this.#timer = setTimeout(() => {
       this.now()
       this.#wait()
-    }
-    this.#timer = this.#clock.after(this.#everyMs(), next).unref()
+    }, this.#everyMs())
+    this.#timer.unref()
   }
 }

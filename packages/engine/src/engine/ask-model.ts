@@ -9,10 +9,10 @@
  */
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
-import type { AnswerRequest, Fallback, TryEvent, TryOptions, Usage } from '@breakfall/model'
+import { type AnswerRequest, type Fallback, type TryOptions, type Usage } from '@breakfall/model'
 import { ladderOf, nextRung, type Target, targetsOf } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
-import type { Providers, TurnModel } from '../providers/providers.ts'
+import type { TurnModel } from '../providers/providers.ts'
 import { type Price, priceOf, usedOf } from '../turn/cost.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
@@ -20,17 +20,11 @@ import type { RequestFacts } from '../turn/state.ts'
 import type { EventDraftOf } from '@breakfall/wire'
 import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
-import { CONTINUE, type StepResult } from './step-result.ts'
+import { CONTINUE, type Performed } from './performed.ts'
+import type { Ports } from './ports.ts'
 import { waitForServer } from './served-wait.ts'
-import { openingOf, type OpeningParts } from './turn-opening.ts'
-
-/** What models are asked with. */
-export type ModelPort = OpeningParts & {
-  /** The model servers of the sessions. Their configuration is read again for every answer. */
-  readonly providers: Providers
-  /** One attempt at an answer. The engine decides what follows. */
-  readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
-}
+import { offeredTools } from './offered.ts'
+import { openingOf } from './turn-opening.ts'
 
 /** The model that is asked now, and the request to it. */
 export type Chosen = {
@@ -62,11 +56,11 @@ export type Question = {
 }
 
 export async function targetFor(
-  models: ModelPort,
+  ports: Ports,
   session: LiveSession,
   request: Pick<AnswerRequest, 'messages' | 'tools' | 'promptCache'>,
 ): Promise<Chosen> {
-  const model = await models.providers.forTurn(session.id, session.data, session.currentTurn)
+  const model = await ports.providers.forTurn(session.id, session.data, session.currentTurn)
   const { baseUrl, name, api, apiKey, profile, background, outputTokensMax: maxTokens } = model.endpoint
   const first = { ...request, baseUrl, model: name, api, apiKey, profile, background, maxTokens }
   const targets = targetsOf(first, fallbacksOf(model))
@@ -77,7 +71,7 @@ export async function targetFor(
   return {
     target,
     fallbacks: targets.length - 1 - index,
-    next: nextTarget(models, targets[index + 1]),
+    next: nextTarget(ports, targets[index + 1]),
     local: isServed(model, index) ? model.served : undefined,
     price: priceOf(endpoint, target.api), // a fallback at the same server has its own, because it is another model
     missingKey: index === 0 ? model.missingKey : undefined,
@@ -86,48 +80,48 @@ export async function targetFor(
 }
 
 /** The name of the model that a step asks first. */
-export function modelNow(models: ModelPort, session: LiveSession): string {
-  const windows = models.providers.windowsOf(session.data, session.currentTurn)
+export function modelNow(ports: Ports, session: LiveSession): string {
+  const windows = ports.providers.windowsOf(session.data, session.currentTurn)
   return windows[targetIndex(session, windows.length)]?.model ?? ''
 }
 
 /** What `next` has to know about the request, from the configuration that was read last. */
-export function requestFacts(models: ModelPort, session: LiveSession): RequestFacts {
+export function requestFacts(ports: Ports, session: LiveSession): RequestFacts {
   const { turn } = session.fold
   if (turn === null || !turn.answer.isAnswering) return NO_REQUEST
-  const windows = models.providers.windowsOf(session.data, turn)
+  const windows = ports.providers.windowsOf(session.data, turn)
   const window = windows[targetIndex(session, windows.length)]
   return {
     model: window?.model ?? '',
     contextTokens: window?.contextTokens ?? null,
-    fixedBytes: fixedBytesOf(models, session),
+    fixedBytes: fixedBytesOf(ports, session),
   }
 }
 
 export async function askModel(
-  models: ModelPort,
+  ports: Ports,
   session: LiveSession,
   chosen: Chosen,
   question: Question,
-): Promise<StepResult> {
-  if (chosen.missingKey !== undefined) return failedBefore(session, chosen, question, chosen.missingKey)
-  if (chosen.local === undefined) return ask(models, session, chosen, question, undefined)
+): Promise<Performed> {
+  if (chosen.missingKey !== undefined) return failedBefore(ports, session, chosen, question, chosen.missingKey)
+  if (chosen.local === undefined) return ask(ports, session, chosen, question, undefined)
   let served: LocalModelRequest
   try {
     served = await waitForServer(session, chosen.local)
   } catch (thrown) {
     if (session.signal.aborted || !isFault(thrown)) throw thrown
-    return failedBefore(session, chosen, question, thrown) // the server was given up
+    return failedBefore(ports, session, chosen, question, thrown) // the server was given up
   }
   using request = served
-  return await ask(models, session, chosen, question, request)
+  return await ask(ports, session, chosen, question, request)
 }
 
 // ---- details, in the order they are used above ----
 
 /** The system prompt of the turn. Journals of earlier versions do not have it. */
-export const systemOf = (models: ModelPort, session: LiveSession): string =>
-  session.fold.system ?? openingOf(models, session).system
+export const systemOf = (ports: Ports, session: LiveSession): string =>
+  session.fold.system ?? openingOf(ports, session).system
 
 const NO_REQUEST: RequestFacts = { model: '', contextTokens: null, fixedBytes: 0 }
 
@@ -142,57 +136,63 @@ const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
     return { ...rest, ...limited, ...(name === undefined ? {} : { model: name }) }
   })
 
-function nextTarget(models: ModelPort, target: Target | undefined): Chosen['next'] {
+function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
   if (target === undefined) return undefined
   const { api, request } = target
-  return { model: request.model, provider: models.providers.viewAt(request.baseUrl, api) }
+  return { model: request.model, provider: ports.providers.viewAt(request.baseUrl, api) }
 }
 
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
   index === 0 || fallback[index - 1]?.baseUrl === undefined
 
-function fixedBytesOf(models: ModelPort, session: LiveSession): number {
-  const system = systemOf(models, session)
-  const { specs } = models.tools.offered(session)
+function fixedBytesOf(ports: Ports, session: LiveSession): number {
+  const system = systemOf(ports, session)
+  const { specs } = offeredTools(ports, session)
   return session.fixedBytes.get([system, specs], () => fixedBytes(system, specs))
 }
 
 /** The attempt cannot even be sent. */
-function failedBefore(session: LiveSession, chosen: Chosen, question: Question, fault: Fault): Promise<StepResult> {
-  return failed(session, chosen, question, { fault, diverged: false, contentStarted: false })
+function failedBefore(
+  ports: Ports,
+  session: LiveSession,
+  chosen: Chosen,
+  question: Question,
+  fault: Fault,
+): Promise<Performed> {
+  return failed(ports, session, chosen, question, { fault, diverged: false, contentStarted: false })
 }
 
 async function ask(
-  models: ModelPort,
+  ports: Ports,
   session: LiveSession,
   chosen: Chosen,
   question: Question,
   served: LocalModelRequest | undefined,
-): Promise<StepResult> {
+): Promise<Performed> {
   const { request: plain } = chosen.target
   const { writer } = question
   const request = served === undefined ? plain : { ...plain, baseUrl: served.baseUrl }
   const turnId = session.currentTurn.id
-  const chat = session.observer.traces.chat(session.currentTurn, chosen.target)
+  const chat = ports.traces.chat(session.currentTurn, chosen.target)
   try {
-    for await (const event of models.tryAnswer(request, {
-      ...optionsOf(session, question, served),
+    for await (const event of ports.tryAnswer(request, {
+      ...optionsOf(ports, session, question, served),
       trace: chat,
     })) {
-      if (!session.gate.isOpen) await session.gate.pass(session.signal) // a suspended daemon reads no further
+      if (!ports.gate.isOpen) await ports.gate.pass(session.signal) // a suspended daemon reads no further
       served?.hold() // while the journal takes the event, the server is not to blame for silence
-      session.observer.reached(`answer:${event.type}`)
+      ports.failpoint(`answer:${event.type}`)
       if (event.type === 'failed') {
         const { diverged, contentStarted, record } = event
         const failure = { fault: faultFrom(event.fault), diverged, contentStarted, usage: record.usage, served }
-        return await failed(session, chosen, question, failure)
+        return await failed(ports, session, chosen, question, failure)
       }
       await writer.write(event)
       served?.progress()
       if (event.type === 'done') {
         chat?.end({ finish: event.finish, usage: event.record.usage })
-        session.observer.traces.answered(turnId)
+        ports.traces.answered(turnId)
       }
     }
     return CONTINUE
@@ -202,6 +202,7 @@ async function ask(
 }
 
 function optionsOf(
+  ports: Ports,
   session: LiveSession,
   { attempt, kept }: Question,
   served: LocalModelRequest | undefined,
@@ -213,7 +214,7 @@ function optionsOf(
     kept,
     lastFault: turn.answer.lastFault,
     policy,
-    now: session.clock.now,
+    now: ports.now,
     deadlineAt: deadlineAt(turn, policy),
   }
   if (served === undefined) return { ...options, signal }
@@ -229,11 +230,12 @@ export type Failure = {
 }
 
 export async function failed(
+  ports: Ports,
   session: LiveSession,
   { target, fallbacks, price, next, keyVariable }: Chosen,
   { attempt, writer, canContinue, canCompact, requestBytes }: Question,
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
-): Promise<StepResult> {
+): Promise<Performed> {
   await writer.flush()
   const used = usage === undefined ? undefined : usedOf(usage, price)
   session.attemptUsed(used)
@@ -249,10 +251,10 @@ export async function failed(
     canTell: writer.calling !== undefined,
     canPark: true,
     deadlineAt: deadlineAt(turn, session.policy),
-    dice: session.clock.dice(),
+    dice: ports.dice(),
   })
   const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged, contentStarted }
-  const rung = nextRung(turn.answer, failure, ladder, session.clock.now()) // I2
+  const rung = nextRung(turn.answer, failure, ladder, ports.now()) // I2
   const discards = discardDrafts(turn, rung.discards, rung.fault)
   if (rung.action === 'park' || rung.action === 'stop') {
     await writer.flush(...discards)

@@ -13,21 +13,22 @@ import { conversationBytes } from '../turn/messages.ts'
 import type { CompactionPlan } from '../turn/state.ts'
 import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
 import type { AttemptWriter } from './answer-writer.ts'
-import { askModel, failed, type ModelPort, type Question, requestFacts, targetFor } from './ask-model.ts'
+import { askModel, failed, type Question, requestFacts, targetFor } from './ask-model.ts'
 import type { LiveSession } from './live-session.ts'
-import { CONTINUE, giveUp, type StepResult } from './step-result.ts'
+import { CONTINUE, giveUp, type Performed } from './performed.ts'
+import type { Ports } from './ports.ts'
 
 type Due = { readonly plan: CompactionPlan; readonly attempt: number }
 
 export async function performCompaction(
-  models: ModelPort,
+  ports: Ports,
   session: LiveSession,
   { plan, attempt }: Due,
-): Promise<StepResult> {
+): Promise<Performed> {
   const { results, summary } = plan
-  if (summary === null) return append(models, session, plan, { results })
+  if (summary === null) return append(ports, session, plan, { results })
   const messages = summaryMessages(summary)
-  const chosen = await targetFor(models, session, { messages })
+  const chosen = await targetFor(ports, session, { messages })
   const writer = new SummaryWriter(session)
   const requestBytes = Buffer.byteLength(JSON.stringify({ messages }))
   const question: Question = {
@@ -38,13 +39,13 @@ export async function performCompaction(
     canContinue: false,
     canCompact: () => requestBytes > SUMMARY_REQUEST_BYTES_MIN,
   }
-  const performed = await askModel(models, session, chosen, question)
+  const performed = await askModel(ports, session, chosen, question)
   const { answer } = writer
   if (performed.kind === 'give-up' || answer === undefined) return performed
   const text = cutSummary(session.secrets.scrub(answer.text), summary)
   if (text === '') {
     const fault = new Fault('model_stream_incomplete', { errorRaw: 'the summary is empty' })
-    return failed(session, chosen, question, {
+    return failed(ports, session, chosen, question, {
       fault,
       diverged: false,
       contentStarted: true,
@@ -54,7 +55,7 @@ export async function performCompaction(
   const written = { results, summary: { text, upToSeq: summary.upToSeq } }
   const used = usedOf(answer.usage, chosen.price)
   session.attemptUsed(used)
-  return append(models, session, plan, written, { attempt, ...used })
+  return append(ports, session, plan, written, { attempt, ...used })
 }
 
 // ---- details, in the order they are used above ----
@@ -62,14 +63,14 @@ export async function performCompaction(
 const SUMMARY_REQUEST_BYTES_MIN = 8 * 1024 // a server that refuses even this much does not refuse it for its length
 
 async function append(
-  models: ModelPort,
+  ports: Ports,
   session: LiveSession,
   { fromStep, toStep, results, requestBytes: requestBytesBefore }: CompactionPlan,
   change: Compaction,
   asked: Pick<EventDraftOf<'compacted'>, 'attempt' | 'usage' | 'cost'> = {},
-): Promise<StepResult> {
+): Promise<Performed> {
   const { id: turnId, step } = session.currentTurn
-  const { fixedBytes } = requestFacts(models, session)
+  const { fixedBytes } = requestFacts(ports, session)
   const requestBytesAfter = fixedBytes + conversationBytes(compacted(session.fold.entries, change))
   if (requestBytesAfter >= requestBytesBefore) return cannotShorten(turnId) // I2
   await session.append({
@@ -88,7 +89,7 @@ async function append(
   return CONTINUE
 }
 
-function cannotShorten(turnId: string): StepResult {
+function cannotShorten(turnId: string): Performed {
   const decision = { action: 'stop', because: 'cannot_compact' } as const
   return giveUp(withDecision(new Fault('model_context_overflow', { turnId }), decision).report, decision)
 }

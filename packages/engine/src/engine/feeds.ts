@@ -6,7 +6,6 @@
  * I2  A feed that no one reads, of a session that this daemon does not own, is dropped.
  * I3  Only the newest claim gives a session up: an earlier one may end later.
  */
-import type { Clock } from '../clock.ts'
 import type { Store } from '../store/store.ts'
 import { Feed, REWOUND } from './feed.ts'
 import { Follower } from './follower.ts'
@@ -21,9 +20,9 @@ export class Feeds {
   readonly #owned = new Map<string, number>()
   readonly #follower: Follower
 
-  constructor(store: Store, clock: Clock) {
+  constructor(store: Store, dice: () => number) {
     this.#store = store
-    this.#follower = new Follower(store, clock)
+    this.#follower = new Follower(store, dice)
   }
 
   /** The feed of a session, for readers. */

@@ -7,7 +7,6 @@
  * I2  Nothing with an effect outside starts while the lease may have run out.
  */
 import { Fault, type Policy } from '@breakfall/faults'
-import type { Clock } from '../clock.ts'
 import type { Lease } from '../store/sharing.ts'
 import type { Release } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
@@ -37,13 +36,11 @@ export function releaseOf(
 }
 
 /** Closed while the lease may run out. */
-export class LeaseGate {
+export class Gate {
   readonly #lease: Lease
-  readonly #clock: Pick<Clock, 'after'>
 
-  constructor(lease: Lease, clock: Pick<Clock, 'after'>) {
+  constructor(lease: Lease) {
     this.#lease = lease
-    this.#clock = clock
   }
 
   get isOpen(): boolean {
@@ -78,12 +75,12 @@ export class LeaseGate {
     return new Promise((resolve) => {
       const done = (change: string): void => {
         unlisten()
-        timer.cancel()
+        clearTimeout(timer)
         signal.removeEventListener('abort', onAbort)
         resolve(change)
       }
       const onAbort = (): void => done('abort')
-      const timer = this.#clock.after(LOOK_MS, () => done('look'))
+      const timer = setTimeout(() => done('look'), LOOK_MS)
       const unlisten = this.#lease.on(done)
       signal.addEventListener('abort', onAbort, { once: true })
     })

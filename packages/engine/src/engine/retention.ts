@@ -2,32 +2,23 @@
  * Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. Each
  * pass reads the configuration, so a changed limit takes effect with the next pass.
  */
-import type { ConfigReader } from '../live-config.ts'
 import type { RetentionConfig } from '../options.ts'
-import type { Clock, Timer } from '../clock.ts'
-import type { Lifecycle } from './lifecycle.ts'
-import type { Observer } from './observer.ts'
+import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
 
-type RetentionParts = {
-  readonly pruning: Pruning
-  /** Read again for each pass. */
-  readonly config: ConfigReader
-  readonly clock: Clock
-  readonly observer: Observer
-  readonly lifecycle: Lifecycle
-  readonly everyMs: number
-}
-
 export class Retention {
-  readonly #parts: RetentionParts
-  #timer: Timer | undefined
+  readonly #ports: Ports
+  readonly #pruning: Pruning
+  readonly #read: () => Promise<RetentionConfig | undefined>
+  #timer: NodeJS.Timeout | undefined
   #pass: Promise<void> = Promise.resolve()
   #created = 0
 
-  constructor(parts: RetentionParts) {
-    this.#parts = parts
-    parts.observer.created.add(() => this.#countCreated())
+  constructor(ports: Ports, pruning: Pruning, read: () => Promise<RetentionConfig | undefined>) {
+    this.#ports = ports
+    this.#pruning = pruning
+    this.#read = read
+    ports.observer.created.add(() => this.#countCreated())
   }
 
   start(): void {
@@ -41,29 +32,29 @@ export class Retention {
   }
 
   async close(): Promise<void> {
-    this.#timer?.cancel()
+    clearTimeout(this.#timer)
     await this.#pass
   }
 
   #runIn(ms: number): void {
-    if (this.#parts.lifecycle.isClosing) return
-    this.#timer?.cancel()
-    const pass = (): void => {
+    if (this.#ports.lifecycle.isClosing) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
       this.#pass = this.#pass.then(() => this.#run())
-    }
-    this.#timer = this.#parts.clock.after(ms, pass).unref()
+    }, ms)
+    this.#timer.unref()
   }
 
   async #run(): Promise<void> {
-    if (this.#parts.lifecycle.isClosing) return
+    if (this.#ports.lifecycle.isClosing) return
     let hasMore = false
     try {
-      const limits = (await this.#parts.config.read()).retention ?? {}
-      if (isOn(limits)) hasMore = await this.#parts.pruning.retain(limits)
+      const limits = (await this.#read()) ?? {}
+      if (isOn(limits)) hasMore = await this.#pruning.retain(limits)
     } catch (thrown) {
-      this.#parts.observer.log.warn({ err: thrown }, 'retention failed; it will run again')
+      this.#ports.log.warn({ err: thrown }, 'retention failed; it will run again')
     }
-    this.#runIn(hasMore ? MORE_MS : this.#parts.everyMs)
+    this.#runIn(hasMore ? MORE_MS : this.#ports.limits.retentionMs)
   }
 }
 

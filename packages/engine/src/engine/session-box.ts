@@ -3,8 +3,10 @@ import type { Box } from '@breakfall/wire'
 
 export class SessionBox {
   #seen: Box | null = null
-  /** An earlier owner left a call open: its requests may still be on their way to the runner. */
+  /** An earlier owner left a call open, or released the box: its requests may still be on their way to the runner. */
   #needsFencing: boolean
+  /** So may a release of this process. */
+  #needsEpoch = false
   #checkpointedTurn: string | null = null
   #release: AbortController | null = null
 
@@ -33,6 +35,14 @@ export class SessionBox {
     this.#needsFencing = false
   }
 
+  /** A release that was not answered would stop the box during the next turn: `raise` gets an epoch that keeps it out. */
+  async outdateRelease(raise: () => Promise<void>): Promise<void> {
+    if (!this.#needsEpoch) return
+    await raise()
+    this.#needsEpoch = false
+    this.#needsFencing = true
+  }
+
   /** A new owner fences the box before it decides anything about a call that an earlier owner left open. */
   async fence(own: () => Promise<unknown>): Promise<void> {
     if (!this.#needsFencing) return
@@ -53,6 +63,9 @@ export class SessionBox {
     this.#release = interrupt
     try {
       return await release(interrupt.signal)
+    } catch (thrown) {
+      this.#needsEpoch = true
+      throw thrown
     } finally {
       this.#release = null
     }

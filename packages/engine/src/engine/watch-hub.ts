@@ -8,11 +8,10 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Session, System, WatchChange, WatchSnapshot } from '@breakfall/wire'
-import type { Clock, Timer } from '../clock.ts'
 import type { Overview } from './session-overview.ts'
 
 export type HubParts = {
-  readonly clock: Pick<Clock, 'now' | 'after' | 'every'>
+  readonly now: () => number
   readonly bootId: string
   readonly overview: () => Promise<Overview>
   /** Undefined: it is gone. */
@@ -38,9 +37,9 @@ export class WatchHub {
   readonly #parts: HubParts
   readonly #outboxes = new Set<Outbox>()
   readonly #changed = new Set<string>()
-  #flushing: Timer | undefined
-  #beating: Timer | undefined
-  #counting: Timer | undefined
+  #flushing: NodeJS.Timeout | undefined
+  #beating: NodeJS.Timeout | undefined
+  #counting: NodeJS.Timeout | undefined
   #countsDueAt = 0
   #lastSystem: unknown
   #lastGateway: unknown
@@ -65,7 +64,7 @@ export class WatchHub {
   async watch(watcher: Watcher): Promise<{ snapshot: WatchSnapshot; start: () => void; end: () => void }> {
     const outbox = new Outbox(watcher)
     this.#outboxes.add(outbox) // first: what changes from now on is not in the snapshot for certain (I1)
-    this.#beating ??= this.#parts.clock.every(BEAT_MS, () => void this.#guarded(() => this.#beat())).unref()
+    this.#beating ??= setInterval(() => void this.#guarded(() => this.#beat()), BEAT_MS).unref()
     const end = (): void => this.#end(outbox)
     try {
       const [overview, system] = await Promise.all([this.#parts.overview(), this.#parts.system()])
@@ -78,20 +77,19 @@ export class WatchHub {
   }
 
   close(): void {
-    this.#beating?.cancel()
-    this.#flushing?.cancel()
-    this.#counting?.cancel()
+    clearInterval(this.#beating)
+    clearTimeout(this.#flushing)
+    clearTimeout(this.#counting)
     this.#outboxes.clear()
   }
 
   // ---- details, in the order they are used above ----
 
   #flushLater(): void {
-    const flush = (): void => {
+    this.#flushing ??= setTimeout(() => {
       this.#flushing = undefined
       void this.#guarded(() => this.#flush())
-    }
-    this.#flushing ??= this.#parts.clock.after(FLUSH_MS, flush).unref()
+    }, FLUSH_MS).unref()
   }
 
   async #flush(): Promise<void> {
@@ -105,17 +103,17 @@ export class WatchHub {
   }
 
   async #count(): Promise<void> {
-    const from = this.#parts.clock.now()
+    const from = this.#parts.now()
     if (from < this.#countsDueAt) return this.#countLater(this.#countsDueAt - from)
     this.#post('counts', { counts: await this.#parts.counts() })
-    const took = this.#parts.clock.now() - from
+    const took = this.#parts.now() - from
     this.#countsDueAt = from + Math.max(COUNTS_MS, took * COUNTS_SHARE)
     await this.#postSystem()
   }
 
   #countLater(ms: number): void {
-    this.#counting?.cancel()
-    this.#counting = this.#parts.clock.after(ms, () => void this.#guarded(() => this.#count())).unref()
+    clearTimeout(this.#counting)
+    this.#counting = setTimeout(() => void this.#guarded(() => this.#count()), ms).unref()
   }
 
   /** I4 */
@@ -152,12 +150,12 @@ export class WatchHub {
   #end(outbox: Outbox): void {
     this.#outboxes.delete(outbox)
     if (this.#outboxes.size > 0) return
-    this.#beating?.cancel()
+    clearInterval(this.#beating)
     this.#beating = undefined
   }
 
   #at(): string {
-    return new Date(this.#parts.clock.now()).toISOString()
+    return new Date(this.#parts.now()).toISOString()
   }
 
   /** A journal that cannot be read is reported by those who need it; the watch continues. */

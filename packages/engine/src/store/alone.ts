@@ -3,12 +3,13 @@ import { newId } from '@breakfall/wire/node'
 import { Fault } from '@breakfall/faults'
 import type { Coordination, Hints, Lease } from './sharing.ts'
 
-export const singleDaemonCoordination = (now = Date.now): Coordination => ({
+export const alone = (): Coordination => ({
+  isShared: false,
   connections: () => ({ size: 0, free: 0, waiting: 0 }),
   lease: endlessLease(newId()),
   hints: NO_HINTS,
   runners: undefined,
-  now,
+  now: Date.now,
   submit: () => Promise.reject(new Fault('other', { boundary: 'journal', errorRaw: 'every session is our own' })),
   withdraw: () => Promise.resolve(false),
   getCommand: () => Promise.resolve(undefined),
@@ -21,7 +22,6 @@ export const singleDaemonCoordination = (now = Date.now): Coordination => ({
 // ---- details ----
 
 const endlessLease = (bootId: string): Lease => ({
-  isEndless: true,
   bootId,
   name: '',
   isHeld: () => true,
