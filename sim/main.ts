@@ -5,10 +5,12 @@
  *   --seconds S     new seeds for so much time of the processor
  *   --faults F      new seeds until F faults were injected
  *   --plan FILE     a plan, as a failing seed left it
- *   --plans         what broke once, and then the seeds
+ *   --plans         what broke once, and then the seeds; with --count 0 only that
  *   --trace         the last steps before a rule broke, and the session's journal
  *   --no-shrink     does not shrink a failing plan
  *   --report        ends with one line of JSON, for `--night`
+ *
+ * SIGINT ends it after the universe that runs.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,6 +18,7 @@ import { parseArgs } from 'node:util'
 import { REAL } from './host/time.ts'
 import type { Report } from './night.ts'
 import { type Plan, planIn, planOf } from './plan.ts'
+import type { BrokenRule } from './rules/facts.ts'
 import { shrink } from './shrink.ts'
 import { type Outcome, runUniverse, type UniverseOptions } from './universe.ts'
 import type { Quirk } from './world/runner.ts'
@@ -53,8 +56,14 @@ const total = { universes: 0, turns: 0, faults: 0, messages: 0, steps: 0, failur
 const reached = new Map<string, number>()
 const failures: { readonly seed: string; readonly message: string }[] = []
 const from = cpuSeconds()
+void process.stdout // its handle is no universe's
+let isInterrupted = false
+process.on('SIGINT', () => {
+  isInterrupted = true
+})
 
-for (const plan of plans()) {
+for (const [plan, again] of plans()) {
+  if (isInterrupted) break
   const { outcome, trace } = await run(plan)
   total.universes += 1
   total.turns += outcome.turns
@@ -65,7 +74,7 @@ for (const plan of plans()) {
   if (given.hashes) print(`${outcome.seed} ${outcome.hash} ${outcome.steps}`)
   if (outcome.broken === undefined) continue
   failures.push({ seed: outcome.seed, message: outcome.broken.message })
-  await report(plan, outcome, trace)
+  await report(plan, again, outcome, trace)
   total.failures += 1
   if (total.failures >= Number(given['failures-max'])) break
 }
@@ -103,19 +112,22 @@ function reportOfAll(): Report {
   }
 }
 
-function* plans(): Generator<Plan> {
-  if (given.plan !== undefined) return yield planIn(readFileSync(given.plan, 'utf8'))
-  if (given.plans) for (const name of readdirSync(PLANS)) yield planIn(readFileSync(join(PLANS, name), 'utf8'))
+/** Each with the options that repeat it. */
+function* plans(): Generator<readonly [Plan, string]> {
+  const saved = (file: string): readonly [Plan, string] => [planIn(readFileSync(file, 'utf8')), `--plan ${file}`]
+  const seeded = (seed: number): readonly [Plan, string] => [planOf(String(seed)), `--seed ${seed}`]
+  if (given.plan !== undefined) return yield saved(given.plan)
+  if (given.plans) for (const name of readdirSync(PLANS)) yield saved(join(PLANS, name))
   const first = Number(given.seed ?? Math.floor(REAL.random() * 1e9))
   if (given.seconds !== undefined || given.faults !== undefined) {
     const until = from + Number(given.seconds ?? Number.POSITIVE_INFINITY)
     const faultsMax = Number(given.faults ?? Number.POSITIVE_INFINITY)
     const countMax = Number(given.count ?? Number.POSITIVE_INFINITY)
     for (let nr = 0; nr < countMax && cpuSeconds() < until && total.faults < faultsMax; nr += 1)
-      yield planOf(String(first + nr))
+      yield seeded(first + nr)
     return
   }
-  for (let nr = 0; nr < Number(given.count ?? 1); nr += 1) yield planOf(String(first + nr))
+  for (let nr = 0; nr < Number(given.count ?? 1); nr += 1) yield seeded(first + nr)
 }
 
 async function run(plan: Plan): Promise<{ readonly outcome: Outcome; readonly trace: readonly string[] }> {
@@ -133,14 +145,15 @@ async function run(plan: Plan): Promise<{ readonly outcome: Outcome; readonly tr
   return { outcome, trace: trace.slice(-TRACE_STEPS) }
 }
 
-async function report(plan: Plan, outcome: Outcome, trace: readonly string[]): Promise<void> {
+async function report(plan: Plan, again: string, outcome: Outcome, trace: readonly string[]): Promise<void> {
   const { broken, seed, steps } = outcome
   if (broken === undefined) return
   if (given.trace) print(trace.join('\n'))
   print(`seed ${seed}, step ${steps}: ${shortened(broken.message)}`)
-  print(`  again: npm run sim -- --seed ${seed} --trace`)
+  print(`  again: npm run sim -- ${again} --trace`)
   if (!given.shrink || given.plan !== undefined) return
-  const small = await shrink(plan, broken, async (smaller) => (await run(smaller)).outcome.broken)
+  const tried = async (smaller: Plan): Promise<BrokenRule | undefined> => (await run(smaller)).outcome.broken
+  const small = await shrink(plan, broken, tried, outcome.fates)
   mkdirSync(FAILED, { recursive: true })
   const file = join(FAILED, `${seed}.json`)
   writeFileSync(file, `${JSON.stringify(small.plan, null, 2)}\n`)

@@ -16,6 +16,8 @@ type Mutant = {
   readonly to?: string
   /** A runner that is broken in this way, instead of a change of a file. */
   readonly quirk?: string
+  /** The plan of the bug that this change brings back: it finds it alone. */
+  readonly plan?: string
   /** Why no rule can notice. */
   readonly lives?: string
 }
@@ -67,10 +69,11 @@ async function tryOne(mutant: Mutant): Promise<void> {
 type Tried = { readonly code: number | null; readonly output: string }
 
 /** What broke once is tried first. A mutant with a reason to live is believed sooner. */
-async function tried({ file, from, to, quirk, lives }: Mutant): Promise<Tried> {
+async function tried({ file, from, to, quirk, plan, lives }: Mutant): Promise<Tried> {
   const count = Math.ceil(Number(given.count) / (lives === undefined ? 1 : LIVES_SHARE))
   const seeds = ['--seed', given.seed, '--seconds', given.seconds, '--count', `${count}`]
-  const args = ['--plans', ...seeds, '--no-shrink', ...(quirk === undefined ? [] : ['--quirk', quirk])]
+  const universes = plan === undefined ? ['--plans', ...seeds] : ['--plan', join(FOLDER, 'plans', `${plan}.json`)]
+  const args = [...universes, '--no-shrink', ...(quirk === undefined ? [] : ['--quirk', quirk])]
   const env = file === undefined ? process.env : { ...process.env, SIM_MUTANT: JSON.stringify({ file, from, to }) }
   const child = spawn(
     process.execPath,

@@ -1,6 +1,7 @@
 /**
  * `npm run sim -- --night [--faults F] [--seed N]`: a million faults in two processes. At the end: what was reached and what never was,
- * and what failed, grouped by its rule and the first line of our code. Fails if a rule broke, or if a label was never reached.
+ * and what failed, grouped by its rule and the first line of our code. Fails if a rule broke, or if a label was never reached. Ctrl-C
+ * ends it early, with a report of what there is.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -101,6 +102,7 @@ async function reportOf(seed: number, faults: number): Promise<Report> {
   const child = spawn(process.execPath, [...NODE, ...program, ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
+  process.on('SIGINT', () => child.kill('SIGINT'))
   const [output] = await Promise.all([text(child.stdout), once(child, 'exit')])
   const line = output.trimEnd().split('\n').at(-1) ?? ''
   if (!line.startsWith('{')) throw new Error(`the process from seed ${seed} on ended without a report: ${line}`)

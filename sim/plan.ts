@@ -6,6 +6,7 @@
  * have a theme: what hurts most together, and is rare by chance.
  */
 import { Random } from './host/random.ts'
+import type { Fate } from './world/network.ts'
 
 export type FaultKind =
   | 'kill' // the daemon dies; a new one starts in its folder after `ms`
@@ -58,6 +59,15 @@ export type PlannedSession = {
   readonly turns: readonly PlannedTurn[]
 }
 
+/** What becomes of one request to the runner, whatever the seed says. */
+export type PlannedMessage = {
+  /** As `kindOf` names it. */
+  readonly request: string
+  /** Which one of these, from 1 on. */
+  readonly nr: number
+  readonly fate: Fate
+}
+
 export type Person = { readonly at: number; readonly session: number }
 
 /** A prompt that is sent once: whatever the answer is, it is final. */
@@ -92,6 +102,7 @@ export type Plan = {
     /** Of commits after which its event loop stalls, for longer than its lease. */
     readonly stallAtCommit: number
   }
+  readonly messages: readonly PlannedMessage[]
   /** When faults end. Then everything must come to rest. */
   readonly calmAt: number
   /** From then on no daemon lives for this long. */
@@ -110,6 +121,7 @@ export const planIn = (json: string): Plan => {
   return {
     ...plan,
     rates: { ...NO_RATES, ...plan.rates },
+    messages: plan.messages ?? [],
     asides: plan.asides ?? [],
     quits: plan.quits ?? [],
     deletes: plan.deletes ?? [],
@@ -153,7 +165,7 @@ function withKills(plan: Plan, dice: Random): Plan {
     deletes: [],
     rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]), ...dice.of(AT_COMMITS) },
     sessions: plan.sessions.map((session) => ({ ...session, approve: 'never', turns: session.turns.map(withSteps) })),
-    faults: killsOf(dice, daemons, plan.calmAt),
+    faults: dice.chance(0.6) ? killsOf(dice, daemons, plan.calmAt) : freezesOf(dice, daemons, plan.calmAt),
   }
 }
 
@@ -241,6 +253,15 @@ const killsOf = (dice: Random, daemons: number, calmAt: number): readonly Planne
     ms: dice.of([50, 1_000]),
   })).toSorted((a, b) => a.at - b.at)
 
+/** Longer than a lease, and shorter than the runner's client waits for an answer. */
+const freezesOf = (dice: Random, daemons: number, calmAt: number): readonly PlannedFault[] =>
+  Array.from({ length: 8 }, () => ({
+    at: dice.whole(1_000, calmAt),
+    kind: 'freeze' as const,
+    victim: dice.whole(0, daemons - 1),
+    ms: dice.whole(20_000, 28_000),
+  })).toSorted((a, b) => a.at - b.at)
+
 const OF_SHARED = { lostStatement: 0, lostStatementAnswer: 0, lostHint: 0 } as const
 const NO_RATES: Plan['rates'] = {
   ...OF_SHARED,
@@ -283,6 +304,7 @@ function swarmOf(seed: string): Plan {
     },
     sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
     faults: faultsOf(dice, { isShared, daemons, calmAt }),
+    messages: [],
     resumes: dice.chance(0.5)
       ? Array.from({ length: dice.whole(1, 40) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
       : [],
@@ -332,7 +354,7 @@ function faultsOf(
     (kind) => (isShared || !SHARED_ONLY.has(kind)) && dice.chance(0.4),
   )
   if (kinds.length === 0) return []
-  return Array.from({ length: dice.whole(1, calmAt / MS_PER_FAULT) }, () => {
+  return Array.from({ length: dice.whole(1, calmAt / dice.of(MS_PER_FAULT)) }, () => {
     const kind = dice.of(kinds)
     return { at: dice.whole(500, calmAt), kind, victim: dice.whole(0, daemons - 1), ms: dice.of(LENGTHS[kind]) }
   }).toSorted((a, b) => a.at - b.at)
@@ -344,8 +366,8 @@ const TOOLS = [['bash'], ['bash'], ['bash', 'write', 'edit']] as const
 const SESSIONS_IDLE_MAX = 2_000
 const BOX_IDLE_MS = 900_000
 
-/** At most one fault in this time, on average. */
-const MS_PER_FAULT = 2_400
+/** At most one fault in this time, on average: in some universes nothing stays whole for long. */
+const MS_PER_FAULT = [600, 1_200, 2_400] as const
 
 /** How long each lasts. */
 const LENGTHS: Readonly<Record<FaultKind, readonly number[]>> = {

@@ -12,6 +12,7 @@ import { Files } from './rules/files.ts'
 import { Load } from './rules/load.ts'
 import { Requests } from './rules/requests.ts'
 import { Views } from './rules/views.ts'
+import { MODEL, RUNNER } from './world/weather.ts'
 
 export type Reader = {
   readonly sessionId: string
@@ -31,6 +32,8 @@ export class Rules {
   readonly #refused = new Set<string>()
   readonly #cancelledAt = new Map<string, number>()
   readonly #parkedAt = new Map<string, number>()
+  /** What parked each turn last. */
+  readonly #parks = new Map<string, { readonly at: number; readonly boundary: string }>()
   readonly #deleting = new Set<string>()
 
   /** `alive`: how many daemons run, and how many readers read. */
@@ -222,7 +225,9 @@ export class Rules {
 
   /** A box that a late request made afterwards is not the daemon's. */
   #isGone(sessionId: string): boolean {
-    const hasBox = this.#parts.disk.boxes.has(sessionId) && this.#parts.plan.rates.lateRequest === 0
+    const { disk, plan } = this.#parts
+    const isLate = plan.rates.lateRequest > 0 || plan.messages.some(({ fate }) => fate.lateMs !== undefined)
+    const hasBox = disk.boxes.has(sessionId) && !isLate
     return this.#facts.deleted.has(sessionId) && !hasBox
   }
 
@@ -247,7 +252,7 @@ export class Rules {
       known.push(event)
       bodies.push(body)
       times.push(this.#parts.world.now)
-      this.#note(event)
+      this.#note(event, by)
       this.#load.busy()
     }
     for (const { turnId, cancel } of turns) {
@@ -286,6 +291,18 @@ export class Rules {
       this.#broken('U10 a turn waits no longer than its policy says', `${id} at ${world.now}, parked at ${parkedAt}`)
   }
 
+  /** U10: a daemon that resumes a turn unasked has found what the turn waits for. */
+  #looked({ id }: Turn, event: SessionEvent, by: string): void {
+    const { world, network } = this.#parts
+    if (event.type === 'parked') this.#parks.set(id, { at: world.now, boundary: event.fault.boundary })
+    const park = this.#parks.get(id)
+    const origin = ORIGINS.get(park?.boundary ?? '')
+    if (event.type !== 'resumed' || event.because !== 'signal' || park === undefined || origin === undefined) return
+    const foundAt = network.lastFoundAt.get(`${by}>${origin}`) ?? Number.NEGATIVE_INFINITY
+    if (foundAt < park.at - SHARED_LOOK_MS)
+      this.#broken('U10 a parked turn looks before it resumes', `${id} of ${by} at ${world.now}, parked at ${park.at}`)
+  }
+
   #heard(turns: NonNullable<Append['turns']>, by: string): void {
     for (const { turnId } of turns) {
       const cancel = this.#facts.turns.get(turnId)?.cancel
@@ -293,7 +310,7 @@ export class Rules {
     }
   }
 
-  #note(event: SessionEvent): void {
+  #note(event: SessionEvent, by: string): void {
     this.reach(event.type)
     const isOpening = event.type === 'turn-queued' || event.type === 'turn-start'
     const turn = this.#facts.turns.get(event.turnId) ?? (isOpening ? this.#facts.opened(event) : undefined)
@@ -318,6 +335,7 @@ export class Rules {
       this.#ended(turn, event)
     }
     this.#waited(turn, event)
+    this.#looked(turn, event, by)
     if (event.type === 'turn-error') {
       this.reach(`ended ${event.category}`)
       if (!ENDS.has(event.category))
@@ -381,6 +399,14 @@ const HOLDS_UP: ReadonlySet<FaultKind> = new Set([
 ])
 /** A poll, and a page that is read. */
 const BEHIND_MS = 10_000
+
+/** What a turn waits for that its boundary parked. */
+const ORIGINS: ReadonlyMap<string, string> = new Map([
+  ['model', MODEL],
+  ['runner', RUNNER],
+])
+/** Turns share what one of them has just found. */
+const SHARED_LOOK_MS = 10_000
 
 /** A cancel takes effect that soon, and a turn finds its runner. */
 const CANCEL_MS = 60_000

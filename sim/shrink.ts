@@ -1,6 +1,6 @@
 /**
- * Makes a failing plan small: takes parts away as long as the same rule breaks. Faults first, in halves and then one by one, then
- * sessions, turns, steps and daemons, then the fates of messages.
+ * Makes a failing plan small: takes parts away as long as the same rule breaks. Faults and requests that break first, in halves and
+ * then one by one, then sessions, turns, steps and daemons, then the rates at which other messages break.
  */
 import { REAL } from './host/time.ts'
 import type { Plan, PlannedSession } from './plan.ts'
@@ -12,6 +12,7 @@ export async function shrink(
   plan: Plan,
   broken: BrokenRule,
   run: (plan: Plan) => Promise<BrokenRule | undefined>,
+  messages: Plan['messages'],
   limits: { readonly triesMax: number; readonly ms: number } = { triesMax: 300, ms: 20_000 },
 ): Promise<Shrunk> {
   const until = REAL.hrtime() + BigInt(limits.ms) * 1_000_000n
@@ -25,6 +26,7 @@ export async function shrink(
     best = { plan: smaller, broken: still, tries }
     return true
   }
+  await attempt({ ...plan, rates: { ...plan.rates, ...WITHOUT_DICE }, messages })
   for (let isSmaller = true; isSmaller;) {
     isSmaller = false
     for (const smaller of smallerPlans(() => best.plan)) {
@@ -37,9 +39,12 @@ export async function shrink(
 
 // ---- details ----
 
+/** Whatever becomes of a request is in the plan then: it stays true when the dice of a later version fall otherwise. */
+const WITHOUT_DICE = { lostRequest: 0, lostAnswer: 0, lateRequest: 0, cutStream: 0 } as const
+
 /** Ideas for smaller plans, largest cuts first; each is made from the best plan so far. */
 function* smallerPlans(best: () => Plan): Generator<Plan> {
-  for (const part of ['faults', 'resumes', 'asides', 'quits', 'deletes', 'sessions'] as const) {
+  for (const part of ['faults', 'messages', 'resumes', 'asides', 'quits', 'deletes', 'sessions'] as const) {
     for (let size = Math.ceil(best()[part].length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
       for (let at = 0; at < best()[part].length; at += size) {
         const plan = best()

@@ -39,6 +39,8 @@ export type Outcome = {
   readonly faults: number
   /** Messages that were lost, late or cut, and requests that the model failed. */
   readonly messages: number
+  /** What became of the requests to the runner that broke. */
+  readonly fates: Plan['messages']
   readonly turns: number
   readonly virtualMs: number
   readonly reached: ReadonlyMap<string, number>
@@ -173,6 +175,7 @@ class Universe {
       steps: this.#world.steps,
       faults: this.#faults,
       messages: this.#skies.broken + this.#model.failed,
+      fates: this.#skies.fates,
       turns: this.#plan.sessions.reduce((sum, { turns }) => sum + turns.length, 0),
       virtualMs: this.#world.now,
       reached: this.#rules.reached,

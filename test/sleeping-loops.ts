@@ -5,10 +5,7 @@
 import type { Source } from './sources.ts'
 
 /** Lines, as `path:line`. */
-export function sleepingLoops({ path, code: written, text }: Source): readonly string[] {
-  const code = written.replace(/(?:[\w#]+\.)*#?clock\.(after|every|sleep)\(/g, (_, name) =>
-    name === 'sleep' ? 'sleep(' : 'setTimeout(',
-  )
+export function sleepingLoops({ path, code, text }: Source): readonly string[] {
   const functions = functionsOf(code)
   const sleepers = sleepingNames(functions, timerNames(text))
   const callsSleeper = calling(sleepers)

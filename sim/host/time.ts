@@ -10,6 +10,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { Heap } from './heap.ts'
 import { hashOf, Random } from './random.ts'
 
+const current = new AsyncLocalStorage<Process>()
+
 export class Process {
   readonly name: string
   /** Another thread of that process: it dies with it, and shares its machine and its clock. */
@@ -24,11 +26,14 @@ export class Process {
   slowMs = 0
   isDead = false
   readonly dice: Random
+  /** Runs something as this process. */
+  readonly enter: <T>(work: () => T) => T
 
   constructor(name: string, dice: Random, threadOf?: Process) {
     this.name = name
     this.dice = dice
     this.threadOf = threadOf
+    this.enter = current.run(this, () => AsyncLocalStorage.snapshot())
   }
 }
 
@@ -106,7 +111,7 @@ export class World {
 
   /** Runs synchronously as that process. */
   as<T>(process: Process, work: () => T): T {
-    return current.run(process, work)
+    return process.enter(work)
   }
 
   /** A bug, or a broken rule: the universe ends here. */
@@ -171,7 +176,7 @@ export class World {
     const { process } = event
     if (process.slowMs > 0 && process !== this.outside)
       process.stalledUntil = Math.max(process.stalledUntil, event.at + process.dice.whole(0, process.slowMs))
-    current.run(process, event.run)
+    process.enter(event.run)
   }
 }
 
@@ -188,8 +193,6 @@ export function theWorld(): World {
 }
 
 export const hasWorld = (): boolean => world !== undefined
-
-const current = new AsyncLocalStorage<Process>()
 
 /** The process that this code belongs to. */
 export const here = (): Process => current.getStore() ?? theWorld().outside

@@ -138,7 +138,7 @@ export class Effects {
       !hasGivenUp(turn, call)
     )
       this.#facts.broken('U5 unknown only if it cannot be known', `${command} of ${turn.id}: ${text}`)
-    if (outcome === 'unknown' || exit === null || text.includes(INCOMPLETE)) return
+    if (outcome === 'unknown' || exit === null || INCOMPLETE.test(text)) return
     const printed = this.#facts.parts.disk.printed.get(this.#ran.get(name) ?? execId) ?? ''
     const linesIn = (output: string): readonly string[] =>
       output.split('\n').filter((line) => line.startsWith(`${name} line `))
@@ -158,7 +158,9 @@ export class Effects {
     )
     if (isAway) return // it may not have come to the last kill
     const stopped = [...turn.calls.values()].filter(({ result }) => result?.outcome === 'cancelled')
-    if (stopped.every(({ execId }) => this.#kills.get(execId)?.isAnswered === true))
+    const isKnown = ({ name, execId }: Call): boolean =>
+      this.#kills.get(execId)?.isAnswered === true && !this.#facts.parts.disk.lost.has(this.#ran.get(name) ?? execId)
+    if (stopped.every(isKnown))
       this.#facts.broken('U5 unsure only if the kill was not answered', `${turn.id} of ${turn.sessionId}`)
   }
 }
@@ -181,10 +183,10 @@ export const isUnsureCall = (turn: Turn, callId: string): boolean =>
   isUnsureEnd(turn) && [...turn.calls.values()].find(({ result }) => result?.outcome === 'cancelled')?.callId === callId
 
 /** The turn ended with this call because its runner could not be reached for too long. A lost answer alone is no reason. */
-const hasGivenUp = ({ end, endedAt }: Turn, call: Call): boolean =>
+export const hasGivenUp = ({ end, endedAt }: Turn, call: Call): boolean =>
   end?.type === 'turn-error' &&
   endedAt === call.endedAt &&
   (end.boundary === 'runner' || end.boundary === 'box') &&
   end.stopped !== 'side_effects_unknown'
 
-const INCOMPLETE = 'not all of its output is here'
+const INCOMPLETE = /not all of its output is here|some of its output may be missing/

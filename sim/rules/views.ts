@@ -1,16 +1,17 @@
 /**
  * U12  What the store shows of a session is what its journal says: rows, views and summaries are equal to a second fold of its events
- *      from the first one on. Looked at when a turn parks or ends, and now and then in between.
+ *      from the first one on. Compared after each commit, unless it only continues a stream.
  */
-import { isTerminal } from '../../packages/wire/src/index.ts'
+import type { SessionEvent } from '../../packages/wire/src/index.ts'
 import { reduce } from '../../packages/engine/src/turn/reduce.ts'
-import { EMPTY_FOLD } from '../../packages/engine/src/turn/state.ts'
+import { EMPTY_FOLD, type SessionFold } from '../../packages/engine/src/turn/state.ts'
 import { sessionState, turnSummary, turnView } from '../../packages/engine/src/turn/view.ts'
 import type { Facts } from './facts.ts'
 
 export class Views {
   readonly #facts: Facts
-  #commits = 0
+  /** The second fold of each session, and how many of its events it has. */
+  readonly #folds = new Map<readonly SessionEvent[], { fold: SessionFold; count: number }>()
 
   constructor(facts: Facts) {
     this.#facts = facts
@@ -18,10 +19,8 @@ export class Views {
 
   /** After a commit. */
   look(sessionId: string): void {
-    this.#commits += 1
-    const last = this.#facts.events.get(sessionId)?.at(-1)
-    if (last === undefined) return
-    if (last.type === 'parked' || isTerminal(last) || this.#commits % COMMITS === 0) this.compare(sessionId)
+    const [before, last] = (this.#facts.events.get(sessionId) ?? []).slice(-2)
+    if (last !== undefined && before?.type !== last.type) this.compare(sessionId)
   }
 
   compare(sessionId: string): void {
@@ -29,7 +28,7 @@ export class Views {
     const events = this.#facts.events.get(sessionId) ?? []
     const row = journal.getSession(sessionId)
     if (row === undefined) return
-    const fold = events.reduce(reduce, EMPTY_FOLD)
+    const fold = this.#foldOf(events)
     const turnId = fold.turn?.id ?? fold.queue[0]?.id ?? null
     this.#equal(sessionId, 'state', row.state, sessionState(fold))
     this.#equal(sessionId, 'turn', row.turnId, turnId)
@@ -37,6 +36,15 @@ export class Views {
     this.#equal(sessionId, 'summary', row.turn, turnSummary(fold, sessionId))
     for (const { id } of [fold.turn, fold.ended?.turn, ...fold.queue].filter((turn) => turn != null))
       this.#equal(sessionId, `view of ${id}`, journal.getTurn(id)?.view, turnView(fold, sessionId, id, null))
+  }
+
+  /** Continues the fold of the last comparison: events never change. */
+  #foldOf(events: readonly SessionEvent[]): SessionFold {
+    const known = this.#folds.get(events) ?? { fold: EMPTY_FOLD, count: 0 }
+    for (const event of events.slice(known.count)) known.fold = reduce(known.fold, event)
+    known.count = events.length
+    this.#folds.set(events, known)
+    return known.fold
   }
 
   #equal(sessionId: string, what: string, stored: unknown, folded: unknown): void {
@@ -50,5 +58,3 @@ export class Views {
     )
   }
 }
-
-const COMMITS = 16

@@ -9,7 +9,7 @@ const FOLDERS = ['engine/src/engine', 'engine/src/turn', 'model/src/machine']
 const sourceOf = (file: string): string => readFileSync(join(ROOT, 'packages', file), 'utf8')
 const listed = (file: string): unknown => JSON.parse(readFileSync(join(ROOT, 'sim', file), 'utf8'))
 
-type Mutant = { what: string; keeps?: string[]; file?: string; from?: string }
+type Mutant = { what: string; keeps?: string[]; plan?: string; file?: string; from?: string }
 const mutants = listed('mutants.json') as readonly Mutant[]
 /** By label, or by file if it says so of all labels there. */
 const unseen = listed('unseen.json') as Readonly<Record<string, string>>
@@ -48,4 +48,9 @@ test('the text that a mutant changes is in its file exactly once', () => {
     wrong.map(({ what }) => what),
     [],
   )
+})
+
+test('each plan has a mutant that brings its bug back', () => {
+  const plans = readdirSync(join(ROOT, 'sim/plans')).map((name) => name.replace('.json', ''))
+  assert.deepEqual(mutants.flatMap(({ plan = [] }) => plan).toSorted(), plans)
 })

@@ -7,8 +7,7 @@
  * I2  An append is fenced by epoch and seq. A repeated append changes nothing.
  * I3  A command is carried out or withdrawn, never both.
  */
-import { rmSync } from 'node:fs'
-import type { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import { Fault, type FaultReport } from '../../packages/faults/src/index.ts'
 import { SqliteJournal } from '../../packages/engine/src/store/sqlite-journal.ts'
 import { openDatabase } from '../../packages/engine/src/store/sqlite-open.ts'
@@ -56,7 +55,6 @@ type DaemonState = {
 export class Database {
   readonly journal: SqliteJournal
   readonly #db: DatabaseSync
-  readonly #file: string
   readonly #now: () => number
   readonly #heads = new Map<string, Head>()
   readonly #daemons = new Map<string, DaemonState>()
@@ -66,18 +64,16 @@ export class Database {
   readonly #journalHeads = new Map<string, SessionHead | undefined>()
   readonly observers: Observer[] = []
 
-  /** `now`: the database's own clock, in milliseconds since 1970. */
+  /** `file`: where a journal may be made, to read its schema. `now`: the database's own clock, in milliseconds since 1970. */
   constructor(file: string, now: () => number) {
-    this.#file = file
-    this.#db = openDatabase(file)
-    this.#db.exec('PRAGMA synchronous=OFF')
+    this.#db = new DatabaseSync(':memory:')
+    this.#db.exec(schemaOf(file))
     this.journal = new SqliteJournal(this.#db, 'simulated')
     this.#now = now
   }
 
   close(): void {
     this.#db.close()
-    for (const suffix of ['', '-wal', '-shm']) rmSync(this.#file + suffix, { force: true })
   }
 
   now(): number {
@@ -348,7 +344,7 @@ export class Database {
   #write<T>(work: () => T): T {
     this.#rows.clear()
     this.#journalHeads.clear()
-    this.#db.exec('BEGIN IMMEDIATE')
+    this.#db.exec('BEGIN')
     try {
       const value = work()
       this.journal.flush()
@@ -411,6 +407,18 @@ export class Database {
 }
 
 // ---- details ----
+
+/** Of a real journal; read once. Nothing of a universe outlives it, so its own journal lies in memory. */
+let schema: string | undefined
+
+function schemaOf(file: string): string {
+  if (schema !== undefined) return schema
+  const db = openDatabase(file)
+  const rows = db.prepare('SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL').all()
+  schema = ['PRAGMA foreign_keys=ON', ...rows.map(({ sql }) => String(sql))].join(';\n')
+  db.close()
+  return schema
+}
 
 const SUSPECT_MIN = 2
 const NEVER = Number.POSITIVE_INFINITY

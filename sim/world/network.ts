@@ -55,6 +55,8 @@ export type Fate = {
   readonly lateMs?: number | undefined
   /** The late request is held until this has happened to its box. */
   readonly heldUntil?: Moment | undefined
+  /** No reset comes: the client waits for the answer to its late request. */
+  readonly isSilent?: boolean | undefined
   /** The answer breaks off after so many bytes. */
   readonly cutAfter?: number | undefined
 }
@@ -75,6 +77,8 @@ export class Network {
   readonly #numbers = new Map<string, number>()
   /** When the last request left each process for each origin, by `process>origin`. */
   readonly lastSentAt = new Map<string, number>()
+  /** When each process last found that origin there: it answered, or accepts connections. */
+  readonly lastFoundAt = new Map<string, number>()
   readonly observers: NetworkObserver[] = []
   readonly #held: { readonly box: string; readonly moment: Moment; release(): void }[] = []
 
@@ -97,7 +101,9 @@ export class Network {
     if (block === 'swallow') return undefined
     const server = this.#servers.get(origin)
     if (server !== undefined && server.process.frozenUntil > this.#world.now) return true // its kernel accepts
-    return block === undefined && server !== undefined && !server.process.isDead
+    const isAccepted = block === undefined && server !== undefined && !server.process.isDead
+    if (isAccepted) this.lastFoundAt.set(`${here().name}>${origin}`, this.#world.now)
+    return isAccepted
   }
 
   /** Returns how to give the request up. */
@@ -116,6 +122,7 @@ export class Network {
       for (const { arrived: heard } of this.observers) heard?.(origin, exchange)
     }
     const answered = (): void => {
+      this.lastFoundAt.set(channel, this.#world.now)
       for (const { answered: heard } of this.observers) heard?.(exchange)
     }
     return new Connection(this.#world, this.#weather, this.#servers, {
@@ -199,15 +206,16 @@ class Connection implements Answering {
       this.#toClient('refused', refuse)
       return () => this.#leave()
     }
-    const lateMs = this.#fate.lateMs ?? 0
-    if (lateMs > 0 || this.#fate.loses === 'request') this.#toClient('reset', () => this.#reset())
+    const { lateMs = 0, isSilent = false } = this.#fate
+    if (isSilent) this.#toClient('connected', () => to.connected?.())
+    else if (lateMs > 0 || this.#fate.loses === 'request') this.#toClient('reset', () => this.#reset())
     if (this.#fate.loses === 'request') return () => this.#leave()
     let hasArrived = false
     const arrive = (): void => {
       hasArrived = true
       const server = this.#servers.get(origin)
       if (server === undefined || server.process.isDead) return this.#toClient('refused', refuse)
-      this.#toClient('connected', () => to.connected?.())
+      if (!isSilent) this.#toClient('connected', () => to.connected?.())
       // I3: waits while it is frozen
       this.#world.after(0, server.process, label, () => {
         this.#given.arrived()

@@ -1,5 +1,5 @@
 /** What happens to messages. Each fate follows from the seed, the channel and the message's number, and from what is broken right now. */
-import type { Plan } from '../plan.ts'
+import type { Plan, PlannedMessage } from '../plan.ts'
 import { Random } from '../host/random.ts'
 import type { Process, World } from '../host/time.ts'
 import type { Block, Exchange, Fate, Moment, Weather } from './network.ts'
@@ -8,6 +8,8 @@ import type { StatementFate, StoreWeather } from './store.ts'
 export const RUNNER = 'http://runner:7000'
 export const MODEL = 'http://model:8080'
 
+/** Of held requests: their clients hear nothing, instead of a reset. */
+const SILENT = 0.3
 /** A request that waits longer in a network is lost. */
 const HELD_MS_MAX = 120_000
 
@@ -25,6 +27,27 @@ const STREAMED = /\/(?:events|files)\b/
 const OF_FILES: readonly Moment[] = ['read', 'read', 'owned', 'removed']
 const OF_COMMANDS: readonly Moment[] = ['owned', 'owned', 'owned', 'burned', 'burned', 'burned', 'removed']
 
+/** A request by what it does, and not by whose box it is about: `PUT files`, `POST kill`. */
+const kindOf = ({ method, path }: Exchange): string =>
+  `${method} ${
+    path
+      .split('?')[0]
+      ?.split('/')
+      .slice(5)
+      .findLast((part) => VERBS.has(part)) ?? 'box'
+  }`
+const VERBS: ReadonlySet<string> = new Set([
+  'exec',
+  'execs',
+  'events',
+  'kill',
+  'wait',
+  'files',
+  'owner',
+  'start',
+  'stop',
+])
+
 function momentOf(path: string, roll: number): Moment | undefined {
   const moments = path.includes('/files/') ? OF_FILES : OF_COMMANDS
   return moments[Math.floor(roll * moments.length)]
@@ -39,17 +62,29 @@ export class Skies implements Weather, StoreWeather {
   databaseDownUntil = 0
   modelDownUntil = 0
   modelHoleUntil = 0
-  /** How many messages were lost, late or cut. */
-  broken = 0
+  /** How many requests of each kind there were. */
+  readonly #counts = new Map<string, number>()
+  /** The requests that were lost, late or cut. */
+  readonly fates: PlannedMessage[] = []
+  #others = 0
 
   constructor(world: World, plan: Plan) {
     this.#world = world
     this.#plan = plan
   }
 
+  /** How many messages were lost, late or cut. */
+  get broken(): number {
+    return this.fates.length + this.#others
+  }
+
   fateOf(channel: string, nr: number, exchange: Exchange): Fate {
-    const fate = this.#fateOf(channel, nr, exchange)
-    if (Object.keys(fate).length > 0) this.broken += 1
+    const request = kindOf(exchange)
+    const count = (this.#counts.get(request) ?? 0) + 1
+    this.#counts.set(request, count)
+    const planned = this.#plan.messages.find((message) => message.request === request && message.nr === count)
+    const fate = planned?.fate ?? this.#fateOf(channel, nr, exchange)
+    if (Object.keys(fate).length > 0) this.fates.push({ request, nr: count, fate })
     return fate
   }
 
@@ -62,7 +97,7 @@ export class Skies implements Weather, StoreWeather {
     if (method !== 'GET' && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
-      return { lateMs: HELD_MS_MAX, heldUntil: momentOf(path, how) }
+      return { lateMs: HELD_MS_MAX, heldUntil: momentOf(path, how), isSilent: answer < SILENT }
     }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
     return method === 'GET' && STREAMED.test(path) && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
@@ -99,7 +134,7 @@ export class Skies implements Weather, StoreWeather {
 
   statement(process: Process, nr: number): StatementFate {
     const fate = this.#statement(process, nr)
-    if (fate.loses !== undefined) this.broken += 1
+    if (fate.loses !== undefined) this.#others += 1
     return fate
   }
 
@@ -121,7 +156,7 @@ export class Skies implements Weather, StoreWeather {
   hint(_from: Process, _to: Process, nr: number): readonly number[] {
     const dice = this.#dice('hint', nr)
     if (!this.#isCalm && dice.next() < this.#plan.rates.lostHint) {
-      this.broken += 1
+      this.#others += 1
       return []
     }
     const ms = 1 + Math.floor(dice.next() * 10)

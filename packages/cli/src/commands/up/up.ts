@@ -173,7 +173,7 @@ async function startGatewayBeside({ gateway, policy }: ResolvedConfig): Promise<
 async function untilIdle({ sessions }: Daemon, onBusy: () => void): Promise<void> {
   // A parked turn is on disk and resumes later. Only turns that this daemon works on count, not those of another one.
   const isBusy = (): boolean =>
-    [...sessions.loader.all].some((session) => session.shownRow.state === 'busy' && sessions.loader.owns(session.id))
+    [...sessions.loader.all].some((session) => session.view().state === 'busy' && sessions.loader.owns(session.id))
   await inputClosed()
   if (isBusy()) onBusy()
   while (isBusy()) await sleep(CHECK_MS)
