@@ -128,6 +128,7 @@ function reading<T>(read: () => T): T {
   }
 }
 const PAGE_CHARS_MAX = 4 * 1024 * 1024
+const BUSY_MS = 5_000 // a daemon that ends locks the journal for a moment
 
 /** Reading needs some disk space, too: SQLite writes an index of its log. */
 function unreadable(cause: unknown, file: string): Fault {
@@ -153,7 +154,7 @@ function opened(file: string): DatabaseSync {
   let db: DatabaseSync | undefined
   let version: number
   try {
-    db = new DatabaseSync(file, { readOnly: true }) // I1
+    db = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS }) // I1
     version = Number(db.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0)
   } catch (cause) {
     db?.close()
