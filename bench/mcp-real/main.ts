@@ -11,6 +11,8 @@ import { type CallEnd, McpHost, type McpServer, type McpTool } from '@breakfall/
 import { report, table } from '../kit.ts'
 import { type RealServer, SERVERS } from './servers.ts'
 
+const LEAVE_MS = 3_000 // a helper that a server has put into another session ends once it notices
+
 let calls = 0
 const wanted = process.argv.slice(2)
 const chosen = SERVERS.filter((server) => wanted.length === 0 || wanted.some((part) => server.package.includes(part)))
@@ -74,6 +76,9 @@ async function tried(server: RealServer): Promise<readonly (string | number)[]> 
     const next = await call(supervised, tool)
     const { era } = supervised.status
     await host.stop()
+    const until = performance.now() + LEAVE_MS
+    while (running(home).length > 0 && performance.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 50))
     return [
       era ?? '-',
       before.split(' ').length,
@@ -140,17 +145,17 @@ function said(end: CallEnd): string {
   return end.kind === 'answered' && end.isError ? 'answered (an error)' : end.kind
 }
 
-/** Processes of this server: its folder is in their command lines. */
+/** Processes of this server: its home is in their environment, whatever they call themselves. */
 function running(home: string): readonly number[] {
   return readdirSync('/proc')
     .map(Number)
-    .filter((pid) => pid > 0 && pid !== process.pid && commandLine(pid).includes(home))
+    .filter((pid) => pid > 0 && pid !== process.pid && environment(pid).includes(home))
 }
 
-function commandLine(pid: number): string {
+function environment(pid: number): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    return readFileSync(`/proc/${pid}/environ`, 'utf8')
   } catch {
-    return '' // it has ended
+    return '' // it has ended, or belongs to another user
   }
 }
