@@ -27,15 +27,20 @@ export class Desk implements AsyncDisposable {
   readonly place: Place
   readonly model: ModelServer
 
-  static async start(answers: readonly Play[] = [], files: Readonly<Record<string, string>> = {}): Promise<Desk> {
-    const desk = new Desk(await startScriptedModel(), files)
+  static async start(
+    answers: readonly Play[] = [],
+    files: Readonly<Record<string, string>> = {},
+    ownGroup = false,
+  ): Promise<Desk> {
+    const desk = new Desk(await startScriptedModel(), files, ownGroup)
     desk.model.script('any', answers)
     return desk
   }
 
-  constructor(model: ModelServer, files: Readonly<Record<string, string>>) {
+  /** `ownGroup`: each program leads a process group, as under a shell. */
+  constructor(model: ModelServer, files: Readonly<Record<string, string>>, ownGroup = false) {
     this.model = model
-    this.place = new Place(files)
+    this.place = new Place(files, undefined, { ownGroup })
   }
 
   get folder(): string {
@@ -133,10 +138,10 @@ export function checked(ended: Ended): Run {
   const result = all.pop()
   const said = `${JSON.stringify(result)}\n${ended.stderr}`
   assert.equal(result?.event, 'result', said)
-  assert.ok(['finished', 'failed', 'cancelled', 'parked'].includes(result.outcome), said)
+  assert.ok(['finished', 'failed', 'cancelled', 'parked', 'detached'].includes(result.outcome), said)
   for (const key of ['outcome', 'turnId', 'text', 'fault', 'faultsSurvived'])
     assert.ok(key in result, `${key}: ${said}`)
-  if (result.outcome === 'finished') assert.equal(result.fault, null, said)
+  if (result.outcome === 'finished' || result.outcome === 'detached') assert.equal(result.fault, null, said)
   else isFault(result.fault)
   assert.ok(Number.isInteger(result.faultsSurvived), said)
   const events = all as Event[]

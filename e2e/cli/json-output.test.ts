@@ -47,6 +47,7 @@ test('every command ends with a result line', LIMIT, async () => {
     rm: { args: [sessionId], says: {} },
     login: { args: ['somewhere'], code: 2, says: { outcome: 'failed' } }, // there is no such provider
     logout: { args: ['somewhere'], code: 1, says: { outcome: 'failed' } }, // it has none
+    attach: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     approve: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     export: { args: ['nobody'], code: 1, says: { outcome: 'failed' } },
     'mcp list': { args: [], says: { servers: 0 } },

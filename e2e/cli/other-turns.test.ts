@@ -100,7 +100,7 @@ test('continuing a turn that another run works on says so, and leaves it running
   const follower = desk.begin(['--continue'])
   await saidBy(follower)(/another run started this turn.*to cancel it: breakfall cancel/)
   const busy = await desk.command(['run', '--continue', 'another'])
-  assert.match(busy.stderr, /is running, so the session takes no new prompt yet; to follow it: breakfall run --session/)
+  assert.match(busy.stderr, /is running, so the session takes no new prompt yet; to follow it: breakfall attach/)
   follower.child.kill('SIGINT')
   const left = checked(await whole(follower))
   endedWith(left, 130, 'cancelled')

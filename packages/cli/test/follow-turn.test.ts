@@ -37,6 +37,7 @@ const input = (endedAt: number): FollowInput => ({
     onCancel: () => undefined,
     leaveInstead: () => undefined,
     signal: new AbortController().signal,
+    hungUp: new AbortController().signal,
   },
 })
 

@@ -3,6 +3,7 @@ import { type Argument, Command } from 'commander'
 import { addGroups, type CommandGroup, EXIT_CODES_HELP, commandName } from '../command-line/command.ts'
 import { version } from '../process/self.ts'
 import { APPROVE } from './approve/command.ts'
+import { ATTACH } from './attach/command.ts'
 import { RESUME, CANCEL } from './cancel-resume/command.ts'
 import { CHAOS } from './chaos/command.ts'
 import { COMPLETION } from './completion.ts'
@@ -35,7 +36,7 @@ import { UP } from './up/command.ts'
 
 /** In the order of `breakfall --help`. */
 const GROUPS: readonly CommandGroup[] = [
-  { heading: 'Run an agent:', commands: [RUN, UNDO, DIFF, APPROVE, RESUME, CANCEL] },
+  { heading: 'Run an agent:', commands: [RUN, ATTACH, UNDO, DIFF, APPROVE, RESUME, CANCEL] },
   { heading: 'Keep it running:', commands: [UP, OPEN, RUNNER, SERVICE, EXPORT, RM, PRUNE, UNINSTALL] },
   { heading: 'See what happened:', commands: [SESSIONS, SHOW, TAIL, OUTPUT, PROCESSES, EXPLAIN, DOCTOR, DEMO] },
   { heading: 'Protect and test other agents:', commands: [GATEWAY, CHAOS, TRIAL] },

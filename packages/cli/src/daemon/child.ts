@@ -1,6 +1,9 @@
 /**
  * A daemon as a child process of a run. If it crashes the run survives, and starts it again on the same state folder, where
  * the turn continues. It ends when its work is done and the run has closed its standard input.
+ *
+ * I1  A run that is killed, or leaves its turn, says nothing. Then the daemon also stays for parked turns: only it has
+ *     their keys, and the calls that wait in them.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,6 +24,9 @@ export type ChildDaemonOptions = {
   /** Whenever it has started. */
   readonly onStart?: ((pid: number) => void) | undefined
 }
+
+/** What a run says to its daemon that does not leave a turn to it. */
+export const RUN_IS_OVER = 'over\n'
 
 const START_MS_MAX = 30_000
 const STOP_MS_MAX = 8_000
@@ -52,14 +58,14 @@ export class ChildDaemon {
     return this.#starting
   }
 
-  /** Tells it that the run is over, and waits for its end, up to a limit, unless it stays for another run. */
-  async release(): Promise<void> {
+  /** Tells it that the run is over, and waits for its end, up to a limit, unless it stays for another run or for the turn (`leavesTurn`). */
+  async release(leavesTurn: boolean): Promise<void> {
     const child = this.#child
     if (child === undefined || !isAlive(child)) return
     const ended = once(child, 'exit')
     if (this.#address === undefined) child.kill('SIGTERM') // it is not in use yet
-    child.stdin?.end()
-    await within(Promise.race([ended, this.#stays.promise]), STOP_MS_MAX)
+    child.stdin?.end(leavesTurn ? '' : RUN_IS_OVER) // I1
+    if (!leavesTurn) await within(Promise.race([ended, this.#stays.promise]), STOP_MS_MAX)
     child.unref()
     for (const pipe of [child.stdin, child.stdout, child.stderr]) if (pipe instanceof Socket) pipe.unref()
   }

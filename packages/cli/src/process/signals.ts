@@ -21,6 +21,7 @@ const handlers: SignalHandler[] = []
 const waiting: NodeJS.Signals[] = []
 
 let hasLauncher = false
+let hasHungUp = false
 
 type Route = 'direct' | 'launcher'
 
@@ -41,6 +42,7 @@ function arrive(signal: NodeJS.Signals, route: Route): void {
 }
 
 function dispatch(signal: NodeJS.Signals): void {
+  hasHungUp ||= signal === 'SIGHUP'
   const handler = handlers.at(-1)
   if (handler === undefined) waiting.push(signal)
   else handler(signal)
@@ -56,7 +58,7 @@ if (parents.length > 0) {
   const timer = setInterval(() => {
     if (process.ppid === ppid && parents.every(isAlive)) return
     clearInterval(timer)
-    dispatch('SIGTERM')
+    if (!hasHungUp) dispatch('SIGTERM') // they ended with the terminal, which this program knows already
   }, PARENT_EVERY_MS)
   timer.unref()
 }

@@ -6,6 +6,9 @@ import type { SessionViewer } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
 import type { Session, Turn } from '@breakfall/wire'
 import { cmd } from '../process/command-name.ts'
+import { currentFolderIfAny } from '../process/current-folder.ts'
+import { sessionTable } from '../render/session-lines.ts'
+import type { Output } from '../terminal/output.ts'
 import { shortener } from '../text/table.ts'
 
 /** The current turn, else the last one. */
@@ -49,6 +52,22 @@ export async function turnFor(viewer: SessionViewer, input: string): Promise<Tur
   return viewer.turn(session.turnId)
 }
 
+/** The id of this folder's only session in that state. Undefined if there is not exactly one: then all there are have been listed. */
+export async function onlyOne(
+  viewer: SessionViewer,
+  out: Output,
+  { state, isMeant = () => true, none }: Wanted,
+): Promise<string | undefined> {
+  const { sessions } = await viewer.sessionPage({ state })
+  const folder = currentFolderIfAny()
+  const [only, ...others] = sessions.filter((session) => session.workspace === folder && isMeant(session))
+  if (only !== undefined && others.length === 0) return only.id
+  if (out.json) for (const session of sessions) out.data(session)
+  else if (sessions.length === 0) out.line(none)
+  else for (const line of sessionTable(sessions, (...styled) => out.style(...styled), Date.now())) out.line(line)
+  return undefined
+}
+
 // ---- details, in the order they are used above ----
 
 const FULL_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -64,6 +83,13 @@ const matching = (sessions: readonly Session[], input: string): readonly Candida
 /** Of the newest sessions the current or last turn; another turn needs its full id. */
 function turnMatching(sessions: readonly Session[], input: string): string | undefined {
   return sessions.map(lastTurnId).find((id) => id?.startsWith(input))
+}
+
+type Wanted = {
+  readonly state: string
+  readonly isMeant?: (session: Session) => boolean
+  /** Said if there is none anywhere. */
+  readonly none: string
 }
 
 const LISTED_MAX = 8

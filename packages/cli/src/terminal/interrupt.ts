@@ -1,6 +1,9 @@
 /**
- * Ctrl-C, SIGTERM and SIGHUP: in a run, the first cancels the turn, or leaves it alone; the second exits at once.
- * Registered as the run starts, so everything that the run starts is cleaned up.
+ * Ctrl-C, SIGTERM and SIGHUP: in a run, the first cancels the turn, or leaves it alone; the second exits at once. Registered as the
+ * run starts, so everything that the run starts is cleaned up.
+ *
+ * I1  A terminal that closes (SIGHUP) cancels no turn that a daemon can continue, even if the turn is about to start. The kernel and
+ *     the shell both send the signal, so more of it changes nothing.
  */
 import { EXIT_CODES, Fault, faultFrom } from '@breakfall/faults'
 import { onSignal } from '../process/signals.ts'
@@ -14,6 +17,8 @@ export class Interrupt implements Disposable {
   #cancel: ((reason: string) => Promise<unknown>) | undefined
   #leave: (() => void) | undefined
   #isLeaving = false
+  readonly #hangUp = new AbortController()
+  #survivesHangUp = false
 
   constructor(out: Output) {
     this.#out = out
@@ -23,6 +28,16 @@ export class Interrupt implements Disposable {
   /** Aborts when the user wants the run to end. */
   get signal(): AbortSignal {
     return this.#stop.signal
+  }
+
+  /** Aborts when the terminal has closed and the turn continues without the run. */
+  get hungUp(): AbortSignal {
+    return this.#hangUp.signal
+  }
+
+  /** From now on the prompt is known, and the daemon outlives the terminal. */
+  surviveHangUp(): void {
+    this.#survivesHangUp = true
   }
 
   /** The result of `work`, or the cancellation if a signal arrives first: there is no turn yet that could be cancelled. */
@@ -59,6 +74,7 @@ export class Interrupt implements Disposable {
   }
 
   #receive(signal: NodeJS.Signals): void {
+    if (signal === 'SIGHUP' && this.#survivesHangUp) return this.#hangUp.abort() // I1
     if (this.#stop.signal.aborted || this.#isLeaving) exitCancelled(signal, this.#out)
     if (this.#leave !== undefined) {
       this.#isLeaving = true

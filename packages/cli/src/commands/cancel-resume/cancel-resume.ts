@@ -7,11 +7,9 @@ import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient, requireDaemon } from '../../daemon/find.ts'
 import { keyForTurn } from '../../model/brought-model.ts'
 import { cmd } from '../../process/command-name.ts'
-import { currentFolderIfAny } from '../../process/current-folder.ts'
 import { exitCodeWhenParked } from '../../render/parked.ts'
-import { sessionTable } from '../../render/session-lines.ts'
 import { isOver, showTurn } from '../../render/turn-lines.ts'
-import { fullId, ifNotFound, turnFor } from '../../sessions/lookup.ts'
+import { fullId, ifNotFound, onlyOne, turnFor } from '../../sessions/lookup.ts'
 import { findViewer } from '../../sessions/viewer.ts'
 import type { Output } from '../../terminal/output.ts'
 
@@ -50,7 +48,8 @@ export async function cancelWithoutDaemon(config: Config, turnId: string, reason
 export async function resumeCommand(context: Context, input: string | undefined): Promise<number> {
   const { config, out } = context
   const found = await findViewer(config, '')
-  const id = input ?? (await onlyParked(found.viewer, context))
+  const parked = { state: 'parked', isMeant: isResumable, none: 'no turn is parked' }
+  const id = input ?? (await onlyOne(found.viewer, out, parked))
   if (id === undefined) return EXIT_CODES.finished
   if (found.kind === 'offline') await refuseIfOver(found.viewer, id)
   const { address } = await requireDaemon(config, `Or continue it in its folder: ${cmd('run')} --continue`)
@@ -112,21 +111,8 @@ async function cancelled(client: Client, turnId: string, reason: string | undefi
   return isOver(turn) ? turn : turnAfter(client, turn, lastSeq, isTerminal)
 }
 
-/** Undefined if it is not clear which one is meant: then what waits has been listed. */
-async function onlyParked(viewer: SessionViewer, { out }: Context): Promise<string | undefined> {
-  const { sessions } = await viewer.sessionPage({ state: 'parked' })
-  const folder = currentFolderIfAny()
-  const here = sessions.filter(({ workspace, turn }) => workspace === folder && isResumable(turn))
-  const [only, ...others] = here
-  if (only !== undefined && others.length === 0) return only.id
-  if (out.json) for (const session of sessions) out.data(session)
-  else if (sessions.length === 0) out.line('no turn is parked')
-  else for (const line of sessionTable(sessions, (...styled) => out.style(...styled), Date.now())) out.line(line)
-  return undefined
-}
-
 /** A resume would put the question of an approval again. */
-function isResumable(turn: Session['turn']): boolean {
+function isResumable({ turn }: Session): boolean {
   const park = parkIn(turn)
   return park !== null && questionOf(park) !== 'approval'
 }

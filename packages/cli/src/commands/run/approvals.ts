@@ -19,6 +19,7 @@ type Keyboard = {
   readonly isTTY?: boolean
   setRawMode(isRaw: boolean): unknown
   on(event: 'data', listener: (bytes: Buffer) => void): unknown
+  on(event: 'error', listener: () => void): unknown
   off(event: 'data', listener: (bytes: Buffer) => void): unknown
   resume(): unknown
   pause(): unknown
@@ -98,6 +99,7 @@ export class Approvals implements Disposable {
         if (key !== undefined) onKey(more.length === 0 ? key : OTHER)
       }, SETTLE_MS)
     }
+    this.#keyboard.on('error', () => undefined) // the terminal was closed, which its signal says
     this.#keyboard.setRawMode(true)
     this.#keyboard.on('data', onBytes)
     this.#keyboard.resume()

@@ -26,6 +26,7 @@ export const RUN = command<RunOptions>({
     'breakfall run --model qwen3-coder --base-url http://127.0.0.1:8080/v1 "add a test"',
     "breakfall run --continue                  continue this folder's parked turn",
     'breakfall run --continue "now the docs"   the next prompt in the same session',
+    'breakfall run --detach "a long task"      start it, and follow it later: breakfall attach',
     'breakfall run - < task.md                 the prompt from a file or a pipe',
     'breakfall run --rehearsal --faults "seed=7,rate=0.3"',
     'breakfall run --json "…" | tail -1        the result, for a program',
@@ -63,6 +64,7 @@ export const RUN = command<RunOptions>({
           '--share',
           'work even if another session is working in this folder (default: [run] sameFolder, or wait)',
         )
+        .option('--detach', 'only start the turn; it continues in the background, and "attach" follows it')
         .option('--rehearsal', 'use the scripted model on a sample task, with injected faults')
         .option('--faults <plan>', 'the faults that a rehearsal injects: none, or a plan as for "breakfall chaos"')
         .option(

@@ -3,8 +3,9 @@
  *
  * I1  It ends: finished, failed, cancelled, or parked for longer than the run waits. It never hangs, with or without a terminal.
  * I2  The first Ctrl-C cancels the turn and waits for its end; the second exits at once. A parked turn stays parked, and a turn
- *     that another run started keeps running.
+ *     that another run started keeps running, as does any turn whose terminal is closed.
  * I3  If the daemon is lost the run finds it again, or restarts its own; the turn continues there.
+ * I4  A reader that attaches sees what happened before in short, the current step whole, and what is still asked like any other run.
  */
 import type { DaemonClient } from '@breakfall/client'
 import { exitCodeOf, Fault, faultFrom, isFault, POLICY_DEFAULTS } from '@breakfall/faults'
@@ -23,6 +24,7 @@ import type {
 import { waitingForDaemon, withHowToContinue } from '../../daemon/find.ts'
 import { cmd } from '../../process/command-name.ts'
 import { paint } from '../../render/paint.ts'
+import { turnFacts } from '../../render/turn-lines.ts'
 import { type Segment, TurnView } from '../../render/turn-view.ts'
 import type { Interrupt } from '../../terminal/interrupt.ts'
 import type { Output } from '../../terminal/output.ts'
@@ -55,9 +57,15 @@ export type FollowInput = {
   readonly parkWaitMs?: number | undefined
   /** Answers the call that the turn waits for. */
   readonly answer?: GivenAnswer | undefined
+  /** Follow this turn, which something else started. */
+  readonly attach?: string | undefined
+  /** Only start the turn. */
+  readonly isDetached?: boolean | undefined
+  /** Called if the turn continues without this run. */
+  readonly onLeave?: (() => void) | undefined
   /** If another session works in the folder. Default: share it. */
   readonly sameFolder?: SameFolder | undefined
-  readonly interrupt: Pick<Interrupt, 'signal' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
+  readonly interrupt: Pick<Interrupt, 'signal' | 'hungUp' | 'throwIfInterrupted' | 'onCancel' | 'leaveInstead'>
   /** If the daemon is away, cancels the turn without it. The run then ends with the fault. Undefined if the daemon is there. */
   readonly cancelIfAway?: ((turnId: string, reason: string) => Promise<Fault | undefined>) | undefined
   /** The daemon outlives this run and continues parked turns. */
@@ -86,18 +94,22 @@ export async function followTurn(input: FollowInput, out: Output): Promise<numbe
   out.addToResult({ turnId: started.turnId })
   input.onTurn?.(started.turnId)
   const view = new TurnView({ holdsText: !out.isTerminal, allowed: allowedNames(input) })
-  if (input.prompt === undefined) await replay(input, session, started, view)
+  if (input.isDetached === true) return leave(input, session, started.turnId, view, out)
+  const isAttached = input.attach !== undefined
+  if (started.isTheirs) out.say(isAttached ? attachedNotice(started.turnId) : followingNotice(session.id))
+  const asked = isAttached ? await catchUp(input, session, started, view, out) : []
+  if (!isAttached && input.prompt === undefined) await replay(input, session, started, view)
   const ending = new AbortController()
-  if (started.isTheirs) out.say(followingNotice(session.id))
-  else input.interrupt.onCancel((reason) => cancel(input, started.turnId, reason, ending)) // I2
-  const ended = await follow(input, session, { ...started, signal: ending.signal }, view, out).catch(
+  if (!started.isTheirs) input.interrupt.onCancel((reason) => cancel(input, started.turnId, reason, ending)) // I2
+  const ended = await follow(input, session, { ...started, asked, signal: ending.signal }, view, out).catch(
     (thrown: unknown) => {
       if (!ending.signal.aborted) throw withHowToContinue(thrown, session.id)
     },
   )
   if (ended === undefined) return endWithoutDaemon(faultFrom(ending.signal.reason), started.turnId, view, out)
   const result = { ...ended, ...(await usedBy(input, ended, view)), ...filesOf(view) }
-  if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
+  if (result.left === true || input.interrupt.hungUp.aborted) input.onLeave?.()
+  else if (input.isLasting() && result.outcome !== 'parked') await releaseBox(input.client, session.id)
   const processes = result.outcome === 'parked' || result.left === true ? [] : await stillRunning(input, session.id)
   if (out.json) out.result({ ...result, ...(processes.length > 0 && { processes }), ...input.resultFields })
   else {
@@ -161,6 +173,60 @@ const briefly = <T>(asked: Promise<T>): Promise<T | undefined> =>
 const followingNotice = (sessionId: string): string =>
   `another run started this turn and it is still running, so this run only follows it. Ctrl-C stops following and leaves it running; to cancel it: ${cmd('cancel')} ${sessionId}`
 
+const attachedNotice = (turnId: string): string =>
+  `attached to turn ${turnId}. Ctrl-C stops following and leaves it running; to cancel it: ${cmd('cancel')} ${turnId}`
+
+/** `--detach`: the daemon has the turn. */
+function leave(input: FollowInput, session: Session, turnId: string, view: TurnView, out: Output): number {
+  input.onLeave?.()
+  const result = { outcome: 'detached', turnId, text: '', fault: null, faultsSurvived: 0 } as const
+  if (out.json) out.result({ ...result, ...input.resultFields })
+  else paint(out, summary(result, view, session, { isLasting: input.isLasting() }))
+  return exitCodeFor(result)
+}
+
+/** I4. Returns the events that still ask for something, or end the turn: they come as if they were new. */
+async function catchUp(
+  { client, interrupt: { hungUp } }: FollowInput,
+  session: Session,
+  { turnId, after }: StartedTurn,
+  view: TurnView,
+  out: Output,
+): Promise<readonly SessionEvent[]> {
+  const turn = await client.turn(turnId)
+  const { firstSeq = 1 } = turn
+  const asking: SessionEvent[] = []
+  let step: Segment[] = []
+  const events = firstSeq > after ? [] : client.events(session.id, { after: firstSeq - 1, signal: hungUp })
+  for await (const event of events) {
+    if (event.turnId === turnId) {
+      if (event.type === 'step-start') step = []
+      asking.push(event)
+      if (!STILL_ASKS.has(event.type))
+        for (const past of asking.splice(0)) {
+          if (out.json) out.data(past)
+          step.push(...view.show(past))
+        }
+    }
+    if (event.seq >= after) break
+  }
+  if (out.json) return asking
+  for (const fact of turnFacts(
+    turn,
+    view.survived.map(({ category }) => category),
+  ))
+    out.line(out.style('dim', fact))
+  paint(out, step)
+  return asking
+}
+
+const STILL_ASKS: ReadonlySet<SessionEvent['type']> = new Set([
+  'approval-requested',
+  'parked',
+  'turn-end',
+  'turn-error',
+])
+
 /** Reads what a continued turn has been through, for the summary to name. */
 async function replay(
   { client, interrupt: { signal } }: FollowInput,
@@ -178,19 +244,21 @@ async function replay(
 async function follow(
   input: FollowInput,
   session: Session,
-  started: StartedTurn & { readonly signal: AbortSignal },
+  started: StartedTurn & { readonly asked: readonly SessionEvent[]; readonly signal: AbortSignal },
   view: TurnView,
   out: Output,
 ): Promise<RunResult> {
   const { turnId, after, isTheirs } = started
-  using wait = new ParkWait({ ...input, out, isTheirs })
+  using wait = new ParkWait({ ...input, out, isTheirs, isAttached: input.attach !== undefined })
   using status = new StatusLine(out, patienceOf(session, input))
   using approvals = new Approvals({ client: input.client, out, leave: () => wait.leave() })
   const onUnreachable = (url: string): void => {
     if (input.isLasting()) out.say(waitingForDaemon(url)) // the restart of the run's own daemon has its own message
   }
-  const signal = AbortSignal.any([wait.signal, started.signal])
-  for await (const event of input.client.events(session.id, { after, signal, onUnreachable })) {
+  const { hungUp } = input.interrupt
+  const signal = AbortSignal.any([wait.signal, started.signal, hungUp])
+  const events = input.client.events(session.id, { after, signal, onUnreachable })
+  for await (const event of afterThose(started.asked, events)) {
     input.onEvent?.(event)
     if (out.json) out.data(event)
     if (event.turnId !== turnId) continue
@@ -208,8 +276,14 @@ async function follow(
   started.signal.throwIfAborted()
   const left = { turnId, text: '', faultsSurvived: view.survived.length }
   if (wait.parked !== undefined) return { outcome: 'parked', ...left, fault: faultFrom(wait.parked.fault).report } // I1
-  const error = 'This run stopped following the turn, which is still running'
+  const how = hungUp.aborted ? 'The terminal was closed, and this run' : 'This run'
+  const error = `${how} stopped following the turn, which is still running`
   return { outcome: 'cancelled', ...left, fault: new Fault('cancelled', { error, turnId }).report, left: true } // I2
+}
+
+async function* afterThose(first: readonly SessionEvent[], rest: AsyncIterable<SessionEvent>) {
+  yield* first
+  yield* rest
 }
 
 /** Undefined if a separate daemon sets the default. */

@@ -20,6 +20,10 @@ export type RunOptions = ModelFlags & {
   readonly faults?: string
   readonly parkWaitMs?: number | undefined
   readonly share?: boolean
+  /** Only starts the turn. */
+  readonly detach?: boolean
+  /** Follows this turn. Set by `breakfall attach`. */
+  readonly attach?: string
   /** Answers the call that waits for an approval. Set by `breakfall approve`. */
   readonly answer?: GivenAnswer
 }
@@ -55,8 +59,11 @@ export function refuseContradictions(context: RunContext, prompt: string | undef
     refuse(`${flag} and --rehearsal contradict each other: a rehearsal uses a scripted model`)
   if (options.rehearsal === true && isContinuing(context))
     refuse('A rehearsal is always a new session; omit --continue and --session')
-  if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && flag !== undefined)
-    refuse(`${flag} needs a prompt: ${cmd('run')} ${flag} … "PROMPT"`)
+  if (options.rehearsal === true && options.detach === true)
+    refuse("A rehearsal's model is in this program, so it ends with it; omit --detach")
+  const needing = flag ?? (options.detach === true ? '--detach' : undefined)
+  if (prompt === undefined && !isContinuing(context) && options.rehearsal !== true && needing !== undefined)
+    refuse(`${needing} needs a prompt: ${cmd('run')} ${needing} … "PROMPT"`)
   if (options.faults !== undefined && options.rehearsal !== true && (prompt !== undefined || isContinuing(context)))
     refuse(`--faults works only with --rehearsal; to inject faults into your own model, use "${cmd('chaos')}"`)
 }

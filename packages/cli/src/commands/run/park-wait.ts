@@ -17,6 +17,8 @@ export type ParkWaitOptions = {
   readonly out: Pick<Output, 'say'>
   /** Another run started the turn. */
   readonly isTheirs: boolean
+  /** The reader came to see the turn continue, however long that takes. */
+  readonly isAttached?: boolean | undefined
   /** The daemon outlives this run, and takes a new key from elsewhere. */
   readonly isLasting: () => boolean
 }
@@ -48,9 +50,10 @@ export class ParkWait implements Disposable {
 
   /** `isAnswered`: the person at the keyboard is asked, and the run waits for the answer. */
   park(event: SessionEventOf<'parked'>, isAnswered = false): void {
-    const { out, isLasting } = this.#options
+    const { out, isLasting, isAttached = false } = this.#options
     this.#parked = event
     if (isAnswered) return this.#leaveOnSignal(true)
+    if (isAttached && continuesByItself(event)) return
     const resumesInMs = event.resumeAt === null ? null : Math.max(0, Date.parse(event.resumeAt) - Date.now())
     const waitMs = this.#options.parkWaitMs ?? waitMsFor(resumesInMs)
     const isHopeless = !continuesByItself(event) && (this.#options.parkWaitMs === undefined || !isLasting()) // who would wait has to act

@@ -53,7 +53,7 @@ export async function rehearse(context: RunContext, prompt: string | undefined):
       out,
     )
   } finally {
-    await daemon.release()
+    await daemon.release(false)
     await rehearsal.close()
   }
 }

@@ -4,7 +4,8 @@ import { type Cost, isCutOff, type Usage } from '@breakfall/wire'
 import { exitCodeWhenParked } from '../../render/parked.ts'
 
 export type RunResult = {
-  readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked'
+  /** `detached`: the turn was started, and the run did not follow it. */
+  readonly outcome: 'finished' | 'failed' | 'cancelled' | 'parked' | 'detached'
   readonly turnId: string
   readonly text: string
   /** `actor`: who cancelled the turn. */
@@ -28,6 +29,8 @@ export function exitCodeFor({ outcome, fault, finish }: RunResult): number {
   switch (outcome) {
     case 'finished':
       return isCutOff({ finish }) ? EXIT_CODES.budget : EXIT_CODES.finished
+    case 'detached':
+      return EXIT_CODES.finished
     case 'cancelled':
       return EXIT_CODES.cancelled
     case 'parked':

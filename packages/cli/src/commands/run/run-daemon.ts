@@ -27,6 +27,7 @@ export class RunDaemon implements AsyncDisposable {
   #theirs: FoundDaemon | undefined
   #finding: Promise<DaemonAddress> | undefined
   #isOver = false
+  #leavesTurn = false
 
   constructor(options: RunDaemonOptions) {
     this.#options = options
@@ -43,9 +44,18 @@ export class RunDaemon implements AsyncDisposable {
     return this.#child === undefined && this.#theirs?.untilIdle !== true
   }
 
+  /** The turn and its daemon continue without this run. */
+  leaveTurn(): void {
+    this.#leavesTurn = true
+  }
+
+  get leavesTurn(): boolean {
+    return this.#leavesTurn
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isOver = true // I3
-    await this.#child?.release()
+    await this.#child?.release(this.#leavesTurn)
   }
 
   async #find(): Promise<DaemonAddress> {

@@ -48,6 +48,7 @@ export async function runCommand(context: Context, options: RunOptions, words: r
 
 async function runHere(context: RunContext, prompt: string | undefined): Promise<number> {
   const { out, interrupt, config, options } = context
+  interrupt.surviveHangUp()
   const folder = currentFolder()
   checkFolder(folder, context)
   refuseMounts(context)
@@ -80,7 +81,13 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
       client,
       prompt,
       create: sessionToCreate(context, folder, prompt, broughtModel(choice, config)),
-      session: session === undefined ? undefined : await withChange(client, session, { choice, config, isNamed }),
+      session:
+        session === undefined || options.attach !== undefined
+          ? session
+          : await withChange(client, session, { choice, config, isNamed }),
+      attach: options.attach,
+      isDetached: options.detach,
+      onLeave: () => daemon.leaveTurn(),
       parkWaitMs: options.parkWaitMs,
       answer: options.answer,
       sameFolder: options.share === true ? 'share' : config.sameFolder,
@@ -96,7 +103,7 @@ async function runHere(context: RunContext, prompt: string | undefined): Promise
     },
     out,
   )
-  if (!daemon.isLasting && !interrupt.signal.aborted)
+  if (!daemon.isLasting && !daemon.leavesTurn && !interrupt.signal.aborted)
     await letDownloadsEnd({ client: oneShotClient(address), servers: config.outside.mcp, interrupt, out })
   return code
 }

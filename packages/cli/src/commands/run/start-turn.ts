@@ -4,6 +4,7 @@ import { Fault, isFault } from '@breakfall/faults'
 import type { ApprovalDecision, ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
 import { cmd } from '../../process/command-name.ts'
 import { howToContinue, waitsFor } from '../../render/parked.ts'
+import { isOver } from '../../render/turn-lines.ts'
 import { lastTurnId } from '../../sessions/lookup.ts'
 
 export type StartedTurn = {
@@ -27,6 +28,8 @@ export type GivenAnswer = {
 export type StartInput = {
   readonly client: Client
   readonly prompt: string | undefined
+  /** The turn to follow. It is continued only if no daemon works on it. */
+  readonly attach?: string | undefined
   readonly sameFolder?: SameFolder | undefined
   readonly answer?: GivenAnswer | undefined
   /** The turn's own provider with this run's key for it, which its daemon may have lost. */
@@ -34,7 +37,13 @@ export type StartInput = {
 }
 
 export async function startTurn(input: StartInput, session: Session): Promise<StartedTurn> {
-  const { client, prompt, sameFolder = 'share' } = input
+  const { client, prompt, attach, sameFolder = 'share' } = input
+  if (attach !== undefined) {
+    const turn = await client.turn(attach)
+    const waits = isOver(turn) || turn.approval !== undefined // an answer continues it
+    if (turn.live === false && !waits) await continued(input, turn).catch(ifRunning)
+    return { turnId: turn.id, after: session.lastSeq, isTheirs: true }
+  }
   if (prompt !== undefined) {
     const receipt = await client.prompt(session.id, prompt, { sameFolder }).catch(async (error: unknown) => {
       throw isFault(error) && error.category === 'session_busy' ? await busyFault(error, client, session.id) : error
@@ -74,11 +83,11 @@ async function busyFault(fault: Fault, client: Client, sessionId: string): Promi
 }
 
 function stateOf(turn: Turn): string {
-  const { id, sessionId, state, parked } = turn
+  const { sessionId, state, parked } = turn
   if (parked !== null)
     return `is parked, waiting ${waitsFor(parked)}, so the session takes no new prompt; ${howToContinue(sessionId, parked.category)}`
   if (turn['live'] === false) return `is unfinished and no daemon is working on it; ${howToContinue(sessionId)}`
-  return `is ${state}, so the session takes no new prompt yet; to follow it: ${cmd('run')} --session ${sessionId}, or ${cmd('tail')} ${id}`
+  return `is ${state}, so the session takes no new prompt yet; to follow it: ${cmd('attach')} ${sessionId}`
 }
 
 /** A daemon that was just started may finish the turn before this run asks for it. */

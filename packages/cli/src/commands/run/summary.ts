@@ -39,9 +39,9 @@ export function summary(
   for (const process of processes) out.push(line('plain', `  ${leftRunning(process)}`))
   if (result.outcome === 'parked')
     out.push(line('plain', `  ${howItContinues(session.id, isLasting, result.fault?.category ?? '', serverFlags)}`))
-  if (result.left === true)
+  if (result.left === true || result.outcome === 'detached')
     out.push(
-      line('plain', `  to follow it: ${cmd('tail')} ${session.id}; to cancel it: ${cmd('cancel')} ${session.id}`),
+      line('plain', `  to follow it: ${cmd('attach')} ${session.id}; to cancel it: ${cmd('cancel')} ${session.id}`),
     )
   if (result.fault !== null && isForLackOfSandbox(result.fault)) out.push(line('plain', `  ${WITHOUT_SANDBOX}`))
   if (result.outcome === 'failed' && result.fault !== null)
@@ -68,6 +68,8 @@ function headline(result: RunResult, steps: number): Segment {
     case 'cancelled':
       if (result.left === true) return line('warn', `■ stopped following${after}; the turn is still running`)
       return line('warn', `■ cancelled${after}`)
+    case 'detached':
+      return line('good', '▷ started; the turn continues in the background')
     case 'parked': // the fault itself was shown when the turn parked
       return line('warn', `⏸ still parked${after}${result.fault === null ? '' : `: waiting ${reasonOf(result.fault)}`}`)
   }

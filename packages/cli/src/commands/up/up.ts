@@ -5,6 +5,8 @@ import { type Daemon, startDaemon } from '@breakfall/daemon'
 import type { UnfinishedTurn } from '@breakfall/engine'
 import { EXIT_CODES, Fault, type FaultReport, isFault, sleep } from '@breakfall/faults'
 import type { Gateway } from '@breakfall/gateway'
+import type { Session } from '@breakfall/wire'
+import { parkIn, questionOf } from '@breakfall/wire/turn'
 import { type AnswerRequest, tryAnswer, type TryEvent, type TryOptions } from '@breakfall/model'
 import type { Context } from '../../command-line/context.ts'
 import { refuseUnusable } from '../../config/providers.ts'
@@ -12,6 +14,7 @@ import type { ResolvedConfig } from '../../config/resolve.ts'
 import { runnerWarnings } from '../../config/runner.ts'
 import { builtConsole } from '../../console/build.ts'
 import { openConsole } from '../../console/open.ts'
+import { RUN_IS_OVER } from '../../daemon/child.ts'
 import { findDaemon } from '../../daemon/find.ts'
 import { daemonSettings, NO_MODEL, type RunnerFlags } from '../../daemon/options.ts'
 import { chooseModel, describeModel, isReachable, type ModelChoice } from '../../model/choose.ts'
@@ -131,7 +134,7 @@ export async function up({ out, config, reload }: Context, options: UpOptions): 
   if (options.open === true)
     await openConsole(new DaemonClient({ url, token: daemon.token }), { out, browse: config.childEnv })
   try {
-    if (isOwned) await Promise.race([stopped, untilIdle(daemon, () => out.data({ event: 'staying' }))])
+    if (isOwned) await Promise.race([stopped, untilRested(daemon, () => out.data({ event: 'staying' }))])
     else await Promise.race([stopped, demo?.ended ?? stopped, options.untilInputEnds === true ? inputEnds() : stopped])
   } finally {
     if (isOwned) await finding // a runner that is still starting has to be stopped, too
@@ -169,14 +172,30 @@ async function startGatewayBeside({ gateway, policy }: ResolvedConfig): Promise<
   return startGateway({ upstream: [gateway.upstream], hold: gateway.hold, policy, logger: false })
 }
 
-/** Until standard input is closed and no session is busy: then a run's daemon is no longer needed. Calls `onBusy` once if there is still work. */
-async function untilIdle({ sessions }: Daemon, onBusy: () => void): Promise<void> {
-  // A parked turn is on disk and resumes later. Only turns that this daemon works on count, not those of another one.
-  const isBusy = (): boolean =>
-    [...sessions.loader.all].some((session) => session.view().state === 'busy' && sessions.loader.owns(session.id))
-  await inputClosed()
-  if (isBusy()) onBusy()
-  while (isBusy()) await sleep(CHECK_MS)
+/**
+ * Until standard input is closed and every turn rests: then a run's daemon is no longer needed. A parked turn is on disk and rests,
+ * unless someone follows it, or its run was lost or has left it, and it does not wait without an end. Calls `onStay` once if there is
+ * still work.
+ */
+async function untilRested({ sessions }: Daemon, onStay: () => void): Promise<void> {
+  const saidLast = await inputRead()
+  const isNeeded = (isReadHere: boolean, turn: Session['turn']): boolean => {
+    const park = parkIn(turn)
+    return park !== null && (isReadHere || (saidLast !== RUN_IS_OVER && questionOf(park) !== 'steps'))
+  }
+  // Only turns that this daemon works on count, not those of another one.
+  const holds = (): boolean =>
+    [...sessions.loader.all].some((session) => {
+      if (!sessions.loader.owns(session.id)) return false
+      const { state, turn } = session.view()
+      return state === 'busy' || isNeeded(session.feed.readers > 0, turn)
+    })
+  if (holds()) await sleep(CHECK_MS) // the run's own stream may be closing
+  if (holds()) onStay()
+  do {
+    while (holds()) await sleep(CHECK_MS)
+    if (saidLast !== RUN_IS_OVER) await sleep(LAST_CALLS_MS)
+  } while (holds())
 }
 
 /** Resolves when the process that started this daemon has exited. */
@@ -246,12 +265,15 @@ const noModel = (): FaultReport =>
   }).report
 
 const CHECK_MS = 200
+const LAST_CALLS_MS = 2_000 // a command that has just resumed or answered the turn asks how that went
 
-function inputClosed(): Promise<void> {
-  return new Promise((resolve) => {
-    process.stdin.on('end', resolve)
-    process.stdin.on('close', resolve)
-    process.stdin.on('error', () => resolve())
-    process.stdin.resume()
-  })
+/** What standard input said before it was closed. */
+async function inputRead(): Promise<string> {
+  let text = ''
+  try {
+    for await (const chunk of process.stdin) text = (text + String(chunk)).slice(-RUN_IS_OVER.length)
+  } catch {
+    // Whatever broke it: there will be no more.
+  }
+  return text
 }
