@@ -10,7 +10,10 @@ export function installedIn(root) {
   const wanted = packagesOf(join(root, 'package-lock.json'))
   const found = packagesOf(join(root, 'node_modules', '.package-lock.json'))
   const isThere = ([path, { version, integrity }]) =>
-    found[path]?.version === version && found[path].integrity === integrity && existsSync(join(root, path))
+    found[path] !== undefined &&
+    found[path].version === version &&
+    found[path].integrity === integrity &&
+    existsSync(join(root, path))
   const needed = Object.entries(wanted).filter(([path, entry]) => isInstalled(path) && !mayBeMissing(entry))
   const isComplete = (entries) => Object.keys(found).length > 0 && entries.every(isThere)
   return {

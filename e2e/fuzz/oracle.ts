@@ -14,6 +14,9 @@ import { isBeginning, type Said, type SaidPiece } from './said.ts'
 import { deliveredFrames, type Sending } from './upstream.ts'
 import { framesIn } from './wire.ts'
 
+/** Of the gateways. */
+export const ATTEMPTS_MAX = 4
+
 /** One response of the upstream, and what it says when it is not cut. */
 export type Sent = {
   readonly sending: Sending
@@ -46,11 +49,13 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
     if (made.setting.limit === 'silence 60 ms' && reply.body.includes('model_stream_stalled')) return { end: 'refused' }
     const isWhole = ({ sending, truth }: Sent): boolean =>
       sending.cut === undefined && (sending.status ?? 200) === 200 && !endsInUnwrittenCall(truth)
-    // It is asked for again once; at the token limit it may be cut.
+    // It is asked for again once, unless no attempt is left; at the token limit it may be cut.
     const isDoubted = (one: Sent, at: number): boolean => {
       const before = sent[at - 1]
-      if (!lacks(made, one.truth)) return false
-      return isShort(one.truth) || before === undefined || !isWhole(before) || !lacks(made, before.truth)
+      const isSame = (doubt: (said: Said) => boolean): boolean =>
+        before !== undefined && isWhole(before) && doubt(before.truth)
+      if (lacks(made, one.truth)) return isShort(one.truth) || !isSame((said) => lacks(made, said))
+      return isEmpty(one.truth) && at + 1 < ATTEMPTS_MAX && !isSame(isEmpty)
     }
     const whole = sent.findIndex((one, at) => isWhole(one) && !isDoubted(one, at))
     return whole === -1
@@ -130,6 +135,12 @@ function endsInUnwrittenCall({ pieces, finish }: Said): boolean {
 const lacks = ({ body }: Case, { pieces }: Said): boolean =>
   JSON.stringify(body['tools'] ?? []).includes('"required":["k0"]') &&
   pieces.some((piece) => piece.kind === 'call' && piece.name === 'ls' && !piece.args.includes('"k0"'))
+
+/** Nothing but thoughts, or blank text. */
+const isEmpty = ({ pieces }: Said): boolean =>
+  pieces.every(
+    (piece) => piece.kind === 'thought' || piece.kind === 'item' || (piece.kind === 'text' && piece.text.trim() === ''),
+  )
 
 const isShort = ({ finish }: Said): boolean => finish.some((reason) => AT_LIMIT.has(reason))
 

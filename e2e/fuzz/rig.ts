@@ -3,13 +3,11 @@ import { type Gateway, startGateway } from '@breakfall/gateway'
 import { apiOf } from './apis.ts'
 import { type Case, PLAIN, type Script, type Setting } from './case.ts'
 import { Client, type Reply } from './client.ts'
-import { judge, type Sent, type Verdict } from './oracle.ts'
+import { ATTEMPTS_MAX, judge, type Sent, type Verdict } from './oracle.ts'
 import { objectIn, parsed } from './json.ts'
 import { textOf } from './said.ts'
 import { type Asked, isPrefilled, type Sending, STREAM_ID, Upstream } from './upstream.ts'
 import { encoded } from './wire.ts'
-
-export const ATTEMPTS_MAX = 4
 
 export type Run = {
   readonly made: Case

@@ -118,13 +118,17 @@ describe('everything else under /v1 passes through', { ...LIMIT, concurrency: tr
   })
 })
 
-describe('outside /v1', { ...LIMIT, concurrency: true }, () => {
+describe('a path that no provider has', { ...LIMIT, concurrency: true }, () => {
   for (const path of [
     '/',
     '/v2/models',
     '/v10/models',
     '/V1/models',
-    '/chat/completions',
+    '/v1evil/models',
+    '/api',
+    '/api/v2/chat',
+    '/models/../admin',
+    '/backend-api/me',
     '/v1/../admin',
     '/v1/%2e%2e/admin',
     '/v1/..%2fadmin',

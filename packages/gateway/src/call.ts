@@ -8,15 +8,12 @@ import { REQUEST_ID } from './http-sink.ts'
 import { errorApi, normalised } from './paths.ts'
 import { newId } from '@breakfall/wire/node'
 
-export type Call = {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
+/** What is asked, over HTTP or over a WebSocket. */
+export type Asked = {
   readonly requestId: string
   readonly method: string
   readonly path: string
   readonly search: string
-  /** The API whose error shape the client understands. */
-  readonly api: RelayApiName
   /** Aborted when the client is gone, or by `stop`. */
   readonly signal: AbortSignal
   /** What this request holds. */
@@ -25,9 +22,21 @@ export type Call = {
   readonly stop: (fault: Fault) => void
 }
 
-export function openCall(req: IncomingMessage, res: ServerResponse, memory: MemoryShare): Call {
+export type Call = Asked & {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  /** The API whose error shape the client understands. */
+  readonly api: RelayApiName
+}
+
+/** As the client meant it. The query has its question mark, or is empty. */
+export function pathOf(req: IncomingMessage): { readonly path: string; readonly search: string } {
   const [asked = '/', query = ''] = (req.url ?? '/').split(/\?(.*)/s)
-  const path = normalised(asked)
+  return { path: normalised(asked), search: query === '' ? '' : `?${query}` }
+}
+
+export function openCall(req: IncomingMessage, res: ServerResponse, memory: MemoryShare): Call {
+  const { path, search } = pathOf(req)
   const gone = new AbortController()
   res.once('close', () => {
     if (!res.writableFinished) gone.abort(new Error('the client closed the connection'))
@@ -39,7 +48,7 @@ export function openCall(req: IncomingMessage, res: ServerResponse, memory: Memo
     requestId: newId(),
     method: req.method ?? 'GET',
     path,
-    search: query === '' ? '' : `?${query}`,
+    search,
     api: errorApi(path),
     signal: gone.signal,
     memory,

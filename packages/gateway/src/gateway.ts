@@ -6,20 +6,52 @@
  * I2  Bodies, concurrent requests and the shutdown are bounded; each limit has its own response.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault } from '@breakfall/faults'
-import { type JsonBody, MemoryBudget, receiveBody, relayAnswer, type RelayTarget } from '@breakfall/model/internal'
-import { bodyChunks, checkHost, checkOrigin, createHttpServer, type HttpServer, sameToken } from '@breakfall/wire/node'
-import { type Call, headersOf, openCall, refuse, refuseUpgrade, unreadable, wantsWebSocket } from './call.ts'
+import {
+  errorAnswer,
+  type JsonBody,
+  MemoryBudget,
+  type MemoryShare,
+  modelInPath,
+  receiveBody,
+  relayAnswer,
+  type RelayOutcome,
+  type RelaySink,
+  type RelayTarget,
+} from '@breakfall/model/internal'
+import {
+  bodyChunks,
+  checkHost,
+  checkOrigin,
+  createHttpServer,
+  type HttpServer,
+  newId,
+  sameToken,
+} from '@breakfall/wire/node'
+import {
+  type Asked,
+  type Call,
+  headersOf,
+  openCall,
+  pathOf,
+  refuse,
+  refuseUpgrade,
+  unreadable,
+  wantsWebSocket,
+} from './call.ts'
+import { framedFor, searchFor } from './client-framing.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
-import { JsonArraySink, searchFor, wantsArray } from './gemini-array.ts'
-import { HttpSink } from './http-sink.ts'
+import { HttpSink, type SinkWatching } from './http-sink.ts'
 import { logAnswer } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
 import { PassThrough } from './pass-through.ts'
-import { ambiguityIn, isLikeModelRoute, isServed, modelInPath, type ModelRoute, modelRoute } from './paths.ts'
+import { ambiguityIn, asksModel, isLikeModelRoute, isServed, type ModelRoute, modelRoute } from './paths.ts'
+import { errorMessage, requestHeaders, requestIn, SocketSink, warmUpEvents } from './responses-socket.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
+import { CLOSE, isHandshake, WebSocketConnection } from './web-socket.ts'
 
 export type Gateway = {
   /** The base URL for clients. Ends in `/v1`. */
@@ -50,6 +82,9 @@ const COME_BACK: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   shutting_down: { 'retry-after': '1', 'x-should-retry': 'true', connection: 'close' },
 }
 
+/** Says that an answer passed through without being healed. */
+const HEALED = 'x-breakfall-healed'
+
 const ERROR_DELIVERY_MS = 1_000 // for the error that ends a stream to reach its client
 
 class RunningGateway {
@@ -61,7 +96,10 @@ class RunningGateway {
   readonly #server: HttpServer
   /** What all requests hold together. */
   readonly #memory: MemoryBudget
-  readonly #calls = new Set<Call>()
+  readonly #calls = new Set<Asked>()
+  readonly #sockets = new Set<WebSocketConnection>()
+  /** Those of them that answer now. */
+  readonly #answering = new Set<WebSocketConnection>()
   #isClosing = false
 
   constructor(settings: GatewaySettings) {
@@ -83,6 +121,8 @@ class RunningGateway {
     })
     this.#server = createHttpServer({
       handle: (req, res) => this.#answer(req, res),
+      upgrade: (req, socket, head) => this.#openSocket(req, socket, head),
+      upgrades: (req) => this.#takesSocket(req),
       refusal: unreadable,
       limits: {
         requestMs, // I2
@@ -100,6 +140,7 @@ class RunningGateway {
 
   async close(): Promise<void> {
     this.#isClosing = true
+    for (const socket of this.#sockets) if (!this.#answering.has(socket)) socket.close(CLOSE.goingAway)
     await this.#server.close({
       graceMs: this.#settings.limits.closeMs,
       onGraceOver: () => {
@@ -115,7 +156,8 @@ class RunningGateway {
     this.#calls.add(call)
     try {
       if (wantsWebSocket(call)) return this.#refuseUpgrade(call)
-      this.#admit(call)
+      this.#admit(req)
+      this.#checkRoom()
       await this.#route(call)
     } catch (thrown) {
       const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'client', signal: call.signal })
@@ -138,16 +180,124 @@ class RunningGateway {
     this.#settings.logger?.info({ requestId, method, path, status }, 'refused a WebSocket')
   }
 
-  #admit(call: Call): void {
-    const { hosts, token, limits } = this.#settings
-    checkHost(call.req, hosts)
-    checkOrigin(call.req, hosts)
-    const given = call.req.headers['x-breakfall-token']
+  /** Any other upgrade is answered with 426, after which agents ask over HTTP. */
+  #takesSocket(req: IncomingMessage): boolean {
+    const { path } = pathOf(req)
+    const isResponses = modelRoute(path)?.api === 'openai-responses' && ambiguityIn(path) === undefined
+    if (!isResponses || !isHandshake(req) || this.#sockets.size >= this.#settings.limits.socketsMax) return false
+    try {
+      this.#admit(req)
+      return true
+    } catch (thrown) {
+      if (isFault(thrown)) return false
+      throw thrown
+    }
+  }
+
+  #openSocket(req: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const { limits, logger } = this.#settings
+    const { path, search } = pathOf(req)
+    let current: AbortController | undefined
+    /** A client may ask again as soon as it has read the end of an answer. */
+    let next: { readonly message: readonly Buffer[]; readonly memory: MemoryShare } | undefined
+    let idle: NodeJS.Timeout | undefined
+    const rest = (): void => {
+      this.#answering.delete(connection)
+      if (!this.#sockets.has(connection)) return // it is gone
+      if (this.#isClosing) connection.close(CLOSE.goingAway)
+      else idle = setTimeout(() => connection.close(CLOSE.goingAway), limits.socketIdleMs)
+    }
+    const ask = (message: readonly Buffer[], memory: MemoryShare): void => {
+      clearTimeout(idle)
+      const leaving = (current = new AbortController())
+      this.#answering.add(connection)
+      const asked = { requestId: newId(), method: 'POST', path, search, memory, signal: leaving.signal }
+      const stop = (fault: Fault): void => leaving.abort(fault)
+      void this.#answerSocket({ ...asked, stop }, headersOf(req), connection, message).finally(() => {
+        memory.close()
+        current = undefined
+        const waiting = next
+        next = undefined
+        if (waiting === undefined) rest()
+        else ask(waiting.message, waiting.memory)
+      })
+    }
+    const connection = new WebSocketConnection(req, socket, head, {
+      messageBytesMax: limits.bodyBytesMax,
+      memory: () => this.#memory.open(), // I2
+      onMessage: (message, memory) => {
+        if (current === undefined) return ask(message, memory)
+        if (next === undefined) {
+          next = { message, memory }
+          return
+        }
+        memory.close()
+        connection.send(errorMessage(409, { code: 'response_in_progress', message: 'Wait for the response.' }))
+      },
+      onClose: () => {
+        clearTimeout(idle)
+        this.#sockets.delete(connection)
+        next?.memory.close()
+        next = undefined
+        current?.abort(new Error('the client closed the connection')) // I1
+      },
+    })
+    this.#sockets.add(connection)
+    rest()
+    logger?.info({ requestId: newId(), method: 'GET', path, status: 101 }, 'opened a WebSocket')
+  }
+
+  /** One message of a WebSocket. Never throws. */
+  async #answerSocket(
+    asked: Asked,
+    headers: Readonly<Record<string, string>>,
+    connection: WebSocketConnection,
+    message: readonly Buffer[],
+  ): Promise<void> {
+    const route = modelRoute(asked.path)
+    this.#calls.add(asked)
+    try {
+      if (this.#isClosing) throw new Fault('shutting_down')
+      this.#checkRoom()
+      const request = await requestIn(message, asked.memory)
+      if (request.kind === 'refused')
+        return void connection.send(errorMessage(400, { type: 'invalid_request_error', ...request, kind: undefined }))
+      if (request.kind === 'warm-up') return warmUpEvents().forEach((event) => connection.send(event))
+      const { bodyBytesMax: bytesMax } = this.#settings.limits
+      const options = { headers: requestHeaders(headers), bytesMax, memory: asked.memory, look: 'fields' } as const
+      const { read } = await receiveBody(request.body, options)
+      if (route === undefined || read === undefined)
+        throw new Fault('invalid_request', {
+          facts: { name: 'the message is not a JSON object that every server reads in the same way' },
+        })
+      const { fault, contentSent } = await this.#heal(asked, route, read, (watching) => {
+        return new SocketSink(connection, { clientStuckMs: this.#settings.limits.clientStuckMs, ...watching })
+      })
+      if (fault !== null && contentSent) connection.close(CLOSE.failed)
+    } catch (thrown) {
+      const fault = isFault(thrown) ? thrown : classify(thrown, { boundary: 'client', signal: asked.signal })
+      const { status, headers: told, body } = errorAnswer('openai-responses', fault.report, undefined)
+      connection.send(errorMessage(status, (JSON.parse(String(body)) as { error: unknown }).error, told))
+      this.#metrics.passedThrough(status)
+    } finally {
+      this.#calls.delete(asked)
+    }
+  }
+
+  #admit(req: IncomingMessage): void {
+    const { hosts, token } = this.#settings
+    checkHost(req, hosts)
+    checkOrigin(req, hosts)
+    const given = req.headers['x-breakfall-token']
     if (token !== undefined && !sameToken(typeof given === 'string' ? given : '', token))
       throw new Fault('unauthorized', { message: { advice: 'Send it in the header x-breakfall-token.' } })
     if (this.#isClosing) throw new Fault('shutting_down')
+  }
+
+  /** I2 */
+  #checkRoom(): void {
+    const { limits } = this.#settings
     if (this.#calls.size > limits.requestsMax)
-      // I2
       throw new Fault('quota_exceeded', {
         facts: { limit: `${limits.requestsMax} requests at once` },
         message: { advice: 'Retry when another request has ended, or raise limits.requestsMax.' },
@@ -163,7 +313,7 @@ class RunningGateway {
     if (!isServed(call.path))
       throw new Fault('not_found', {
         message: {
-          happened: 'There is no route outside /v1 and /v1beta here.',
+          happened: 'The gateway knows no provider with this path.',
           advice: "Set your agent's base URL to this address with /v1 at the end.",
         },
         errorRaw: `no route ${call.path.slice(0, 200)}`,
@@ -188,20 +338,45 @@ class RunningGateway {
         facts: { name: 'the model of this request cannot be replaced, as an upstream here demands' },
         errorRaw: `not a JSON object that every server reads in the same way, or an unusual path: ${call.path.slice(0, 200)}`,
       })
+    this.#checkSignature(call)
     // A body that is not JSON is left for the upstream to refuse.
-    const asked = isPost ? (model ?? modelInPath(call.path)) : undefined
-    if (route === undefined || read === undefined)
-      await this.#pass(call, sent, route !== undefined, asked?.slice(0, 200))
-    else await this.#heal(call, route, read)
+    if (route !== undefined && read !== undefined && isKnown(route, read)) {
+      const { clientStuckMs } = this.#settings.limits
+      await this.#heal(call, route, read, (watching) => {
+        const sink = new HttpSink(call.res, { requestId: call.requestId, clientStuckMs, ...watching })
+        return framedFor(route, call.search, sink)
+      })
+      return
+    }
+    const isUnhealed = isPost && (model !== undefined || asksModel(call.path))
+    await this.#pass(call, sent, isUnhealed, isUnhealed ? (model ?? modelInPath(call.path))?.slice(0, 200) : undefined)
   }
 
-  /** A request to a model that is not healed is visible as such in the log, the metrics and the live view. */
-  async #pass(call: Call, body: readonly Buffer[], isModelRoute: boolean, model: string | undefined): Promise<void> {
+  /** AWS's signatures name the host that they are for. The client signed for the gateway, so the upstream would refuse it. */
+  #checkSignature({ req }: Call): void {
+    const { authorization = '', host } = req.headers
+    if (!authorization.startsWith('AWS4-')) return
+    const isInvalid = ({ url, passKey, headers = {} }: Upstream): boolean =>
+      passKey !== false &&
+      new URL(url).host !== host &&
+      !Object.keys(headers).some((name) => /^authorization$/i.test(name))
+    if (this.#settings.upstreams.some((upstream) => !isInvalid(upstream))) return
+    throw new Fault('invalid_request', {
+      message: {
+        happened: `The request is signed for ${host}, so AWS would refuse it.`,
+        advice: 'Use a Bedrock API key instead of a signature: set AWS_BEARER_TOKEN_BEDROCK for your agent.',
+      },
+      errorRaw: 'an AWS4 signature for another host than the upstream',
+    })
+  }
+
+  /** A request to a model that is not healed is visible as such: to the client, in the log, the metrics and the live view. */
+  async #pass(call: Call, body: readonly Buffer[], isUnhealed: boolean, model: string | undefined): Promise<void> {
     const from = monotonicMs()
-    const { status, attempts, fault } = await this.#passThrough.run(call, body)
+    const marks: Readonly<Record<string, string>> = isUnhealed ? { [HEALED]: 'false' } : {}
+    const { status, attempts, fault } = await this.#passThrough.run(call, body, marks)
     this.#metrics.passedThrough(status)
     const { requestId, method, path } = call
-    const isUnhealed = isModelRoute || model !== undefined
     const line = { requestId, method, path, status, ms: elapsed(from), ...(isUnhealed ? { model, healed: false } : {}) }
     const { logger } = this.#settings
     if (isUnhealed) {
@@ -212,18 +387,21 @@ class RunningGateway {
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
   }
 
-  async #heal(call: Call, route: ModelRoute, { body, json, headers }: JsonBody): Promise<void> {
+  async #heal(
+    call: Asked,
+    route: ModelRoute,
+    { body, json, headers }: JsonBody,
+    open: (watching: SinkWatching) => RelaySink,
+  ): Promise<RelayOutcome> {
     const { api } = route
-    const { requestId, method, path, res } = call
-    const { dice, hold, limits, logger, now, policy } = this.#settings
-    const model = modelIn(json) ?? /models\/([^/:]+)/.exec(path)?.[1]
-    const stream = route.stream ?? json['stream'] === true
+    const { requestId, method, path } = call
+    const { dice, empty, hold, limits, logger, now, policy } = this.#settings
+    const model = modelIn(json) ?? modelInPath(path)?.slice(0, 200)
+    const stream = route.stream ?? (api === 'ollama' ? json['stream'] !== false : json['stream'] === true)
     const from = monotonicMs()
     let firstByteMs: number | undefined
     let bytes = 0
-    const sink = new HttpSink(res, {
-      requestId,
-      clientStuckMs: limits.clientStuckMs,
+    const sink = open({
       onFirstByte: () => {
         firstByteMs ??= elapsed(from)
       },
@@ -234,12 +412,13 @@ class RunningGateway {
     })
     this.watch.started(requestId, path, model, stream)
     const outcome = await relayAnswer(
-      { ...route, search: searchFor(route, call.search), headers, body, json },
+      { ...route, stream, search: searchFor(route, call.search), headers, body, json },
       this.#pool.inOrder().map(targetOf),
-      wantsArray(route, call.search) ? new JsonArraySink(sink) : sink,
+      sink,
       {
         policy,
         hold,
+        empty,
         signal: call.signal, // I1
         now,
         dice,
@@ -258,6 +437,7 @@ class RunningGateway {
     const ms = elapsed(from)
     this.#metrics.answered(api, outcome, ms, firstByteMs)
     logAnswer(logger, { requestId, method, path, model, stream, ms, firstByteMs, bytes }, outcome)
+    return outcome
   }
 }
 
@@ -268,6 +448,10 @@ const targetOf = ({ url, profile, model, headers, passKey }: Upstream): RelayTar
   headers,
   withoutKeys: passKey === false,
 })
+
+/** Bedrock serves many models, each with its own API. Only Claude's bodies have a version. */
+const isKnown = ({ api }: ModelRoute, { json }: JsonBody): boolean =>
+  api !== 'bedrock-messages' || typeof json['anthropic_version'] === 'string'
 
 const hasModel = ({ model }: Upstream): boolean => model !== undefined
 

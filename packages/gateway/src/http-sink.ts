@@ -1,15 +1,17 @@
 /** The client's connection as the relay's sink: back-pressure from the socket, and a limit for a client that stops reading. */
 import { validateHeaderName, validateHeaderValue, type ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import type { RelaySink, ReturnedHeaders } from '@breakfall/model/internal'
 
 export const REQUEST_ID = 'x-breakfall-request-id'
 
-export type HttpSinkOptions = {
-  readonly requestId: string
-  readonly clientStuckMs: number
+/** What is noted of an answer while it goes out. */
+export type SinkWatching = {
   readonly onFirstByte: () => void
   readonly onBytes: (count: number) => void
 }
+
+export type HttpSinkOptions = SinkWatching & { readonly requestId: string; readonly clientStuckMs: number }
 
 export class HttpSink implements RelaySink {
   readonly #res: ServerResponse
@@ -50,7 +52,7 @@ export class HttpSink implements RelaySink {
 }
 
 /** Resolves when the client has caught up or left. Disconnects a client that reads nothing for too long. */
-export function drained(res: ServerResponse, clientStuckMs: number): Promise<void> {
+export function drained(res: Writable, clientStuckMs: number): Promise<void> {
   if (res.destroyed || !res.writableNeedDrain) return Promise.resolve()
   return new Promise((resolve) => {
     const done = (): void => {

@@ -4,6 +4,8 @@ import type { RelayEvent, RelayOutcome } from '@breakfall/model/internal'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { UpstreamPool } from './health.ts'
 
+const DOUBTS: ReadonlySet<unknown> = new Set(['empty_answer', 'thoughts_only', 'leaked_call', 'missing_parameter'])
+
 const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600]
 
 export class GatewayMetrics {
@@ -41,6 +43,12 @@ export class GatewayMetrics {
   readonly #usageLost = new Counter({
     name: 'breakfall_gateway_usage_lost_total',
     help: 'Complete answers whose stream broke before the token counts that the client had asked for',
+    registers: [this.registry],
+  })
+  readonly #doubts = new Counter({
+    name: 'breakfall_gateway_doubts_total',
+    help: 'Complete answers that were probably not meant, by reason, and whether they were asked for again or passed on',
+    labelNames: ['reason', 'result'],
     registers: [this.registry],
   })
   readonly #unhealed = new Counter({
@@ -90,6 +98,11 @@ export class GatewayMetrics {
         break
       case 'attempt-failed':
         this.#faults.inc({ category: event.fault.category, after_content: String(event.afterContent) })
+        if (DOUBTS.has(event.fault.reason))
+          this.#doubts.inc({ reason: event.fault.reason ?? '', result: 'asked_again' })
+        break
+      case 'doubt':
+        this.#doubts.inc({ reason: event.reason, result: 'passed' })
         break
       case 'healed':
         this.#heals.inc({ how: event.how })

@@ -27,6 +27,8 @@ export type GatewayOptions = {
   readonly port?: number | undefined
   readonly host?: string | undefined
   readonly hold?: Hold | undefined
+  /** What an answer without text or call gets: one more request, or none. */
+  readonly empty?: 'ask-again' | 'accept' | undefined
   /** For upstreams without a profile. */
   readonly profile?: ProfileName | undefined
   readonly policy?: PolicyInput | undefined
@@ -51,6 +53,8 @@ export const GATEWAY_LIMITS = {
   holdMs: 30_000, // `auto`: most steps of an agent are shorter, and no agent's idle limit is
   pingMs: 15_000, // before the headers are sent without content, and between pings
   clientStuckMs: 300_000, // a client that reads nothing for that long is gone
+  socketsMax: 256, // WebSockets at once; further clients are sent to HTTP
+  socketIdleMs: 600_000, // between two requests of a WebSocket
   closeMs: 10_000, // for running answers when the gateway stops
 } as const satisfies Record<string, number>
 
@@ -61,6 +65,7 @@ export type GatewaySettings = {
   readonly port: number
   readonly host: string
   readonly hold: Hold
+  readonly empty: 'ask-again' | 'accept'
   readonly policy: Policy
   readonly token: string | undefined
   readonly hosts: readonly string[]
@@ -87,6 +92,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
     port: options.port ?? 0,
     host,
     hold,
+    empty: options.empty ?? 'ask-again',
     policy: resolvePolicy(options.policy),
     token,
     hosts: [host, ...(options.hosts ?? [])],

@@ -9,18 +9,19 @@ import assert from 'node:assert/strict'
 import type { IncomingHttpHeaders } from 'node:http'
 import { classify, type Fault, type FaultReport, type Policy, retryOutcome, withDecision } from '@breakfall/faults'
 import {
+  addressOf,
   clientHeaders,
   payload,
   type ReturnedHeaders,
   upstreamHeaders,
   upstreamSearch,
-  withoutVersion,
 } from '@breakfall/model/internal'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type Call, headersOf, refuse } from './call.ts'
 import type { UpstreamPool } from './health.ts'
 import { drained, REQUEST_ID, sendable } from './http-sink.ts'
 import type { Upstream } from './options.ts'
+import { placeOf } from './paths.ts'
 
 export type PassThroughOptions = {
   readonly pool: UpstreamPool
@@ -47,12 +48,13 @@ export class PassThrough {
     })
   }
 
-  async run(call: Call, body: readonly Buffer[]): Promise<Passed> {
+  /** `marks`: headers that the answer gets. */
+  async run(call: Call, body: readonly Buffer[], marks: Readonly<Record<string, string>>): Promise<Passed> {
     const { policy, dice } = this.#options
     let attempts = 0
     const ask = (attempt: number): Promise<number> => {
       attempts = attempt
-      return this.#once(call, body, attempt)
+      return this.#once(call, body, marks, attempt)
     }
     const isPatient = !isReading(call)
     const outcome = await retryOutcome(ask, {
@@ -64,7 +66,7 @@ export class PassThrough {
     if (outcome.ok) return { status: outcome.value, attempts, fault: null }
     if (call.signal.aborted) return { status: 499, attempts, fault: null }
     const fault = withDecision(outcome.fault, outcome.decision, attempts)
-    return { status: refuse(call, fault), attempts, fault: fault.report }
+    return { status: refuse(call, fault, marks), attempts, fault: fault.report }
   }
 
   async close(): Promise<void> {
@@ -72,7 +74,12 @@ export class PassThrough {
   }
 
   /** Each attempt asks the next upstream. */
-  async #once(call: Call, body: readonly Buffer[], attempt: number): Promise<number> {
+  async #once(
+    call: Call,
+    body: readonly Buffer[],
+    marks: Readonly<Record<string, string>>,
+    attempt: number,
+  ): Promise<number> {
     const { pool, clientStuckMs } = this.#options
     const upstreams = pool.inOrder()
     const upstream = upstreams[(attempt - 1) % upstreams.length]
@@ -80,7 +87,7 @@ export class PassThrough {
     try {
       const answer = await this.#ask(call, upstream, body)
       pool.answered(upstream.url)
-      return await forward(call, answer, clientStuckMs)
+      return await forward(call, answer, marks, clientStuckMs)
     } catch (thrown) {
       const fault = classify(thrown, { boundary: 'model', signal: call.signal, address: new URL(upstream.url).host })
       if (call.signal.aborted) throw fault
@@ -109,12 +116,8 @@ export class PassThrough {
 
 // ---- details ----
 
-/** The same path under the upstream's base URL. */
 function urlFor(call: Call, upstream: Upstream): URL {
-  const isOther = !/^\/v1(?:\/|$)/.test(call.path) // Gemini's paths bring their own version
-  const url = new URL(isOther ? withoutVersion(upstream.url) : upstream.url)
-  const base = url.pathname.replace(/\/+$/, '')
-  url.pathname = base + (isOther ? call.path : call.path.slice('/v1'.length))
+  const url = new URL(addressOf(upstream.url, placeOf(call.path)))
   const search = upstreamSearch(call.search, keyRule(upstream))
   if (search !== '') url.search = url.search === '' ? search : `${url.search}&${search.slice(1)}`
   return url
@@ -122,11 +125,17 @@ function urlFor(call: Call, upstream: Upstream): URL {
 
 const keyRule = ({ passKey }: Upstream): { readonly withoutKeys: boolean } => ({ withoutKeys: passKey === false })
 
-async function forward(call: Call, answer: Dispatcher.ResponseData, clientStuckMs: number): Promise<number> {
+async function forward(
+  call: Call,
+  answer: Dispatcher.ResponseData,
+  marks: Readonly<Record<string, string>>,
+  clientStuckMs: number,
+): Promise<number> {
   const { res, requestId } = call
   const { statusCode, body } = answer
   res.writeHead(statusCode, {
     ...sendable(passedBack(answer.headers)),
+    ...marks,
     [REQUEST_ID]: requestId,
   })
   res.flushHeaders()

@@ -127,6 +127,9 @@ export class Watch implements GatewayWatch {
         this.#totals.healed++
         this.#note(requestId, 'healed', null, `complete on attempt ${event.attempt}, by ${event.how}`)
         break
+      case 'doubt':
+        this.#note(requestId, 'fault', null, DOUBTS[event.reason](event.name ?? ''))
+        break
       case 'usage-lost':
         break
     }
@@ -172,6 +175,13 @@ export class Watch implements GatewayWatch {
   #time(): string {
     return new Date(this.#now()).toISOString()
   }
+}
+
+const DOUBTS: Readonly<Record<Extract<RelayEvent, { type: 'doubt' }>['reason'], (name: string) => string>> = {
+  empty_answer: () => 'the answer is empty',
+  thoughts_only: () => 'the answer is nothing but thoughts',
+  leaked_call: (name) =>
+    `the model wrote its call of ${name} as text; check the server's tool parser (--jinja, --tool-call-parser)`,
 }
 
 type MutableStream = { -readonly [K in keyof LiveStream]: LiveStream[K] }

@@ -96,14 +96,15 @@ test('a model request that is not healed is visible in the log, the metrics and 
   const { gateway } = await stand(t, [json(200, { data: [] })], { logger: { info: note, warn: note } })
   await post(`${gateway.url}/embeddings`, { model: 'embed-1', input: 'x' })
   await post(`${gateway.url}/chat/completions`, 'not json')
-  const vertex = '/v1/projects/p/locations/l/publishers/anthropic/models/claude-x:streamRawPredict'
-  await post(new URL(vertex, gateway.url).href, { anthropic_version: 'vertex-2023-10-16' }) // no model in the body
+  const converse = '/model/anthropic.claude-x-v1%3A0/converse-stream'
+  const passed = await post(new URL(converse, gateway.url).href, { messages: [] }) // no model in the body
+  assert.equal(passed.headers.get('x-breakfall-healed'), 'false')
   await fetch(`${gateway.url}/models`)
   const shown = logged.map(([{ path, model, healed }, text]) => [path, model, healed, text])
   assert.deepEqual(shown, [
     ['/v1/embeddings', 'embed-1', false, 'passed through, not healed'],
     ['/v1/chat/completions', undefined, false, 'passed through, not healed'],
-    [vertex, 'claude-x', false, 'passed through, not healed'],
+    [converse, 'anthropic.claude-x-v1:0', false, 'passed through, not healed'],
     ['/v1/models', undefined, undefined, 'passed through'],
   ])
   const { recent, totals } = gateway.stats()

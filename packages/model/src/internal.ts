@@ -10,6 +10,7 @@ export {
   shownText,
 } from './machine/state.ts'
 export {
+  type PathPlace,
   type RelayEvent,
   type RelayOptions,
   type RelayOutcome,
@@ -20,8 +21,17 @@ export {
 export { relayAnswer } from './relay/relay-answer.ts'
 export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
 export { type JsonBody, receiveBody } from './relay/request-body.ts'
+export { JsonFields } from './lib/json-fields.ts'
+export { eventStreamFrame } from './lib/event-stream.ts'
 export { payload } from './attempt/payload.ts'
-export { clientHeaders, isSameOrigin, upstreamHeaders, upstreamSearch, withoutVersion } from './relay/relay-request.ts'
+export {
+  addressOf,
+  clientHeaders,
+  isSameOrigin,
+  modelInPath,
+  upstreamHeaders,
+  upstreamSearch,
+} from './relay/relay-request.ts'
 export { MemoryBudget, type MemoryShare } from '@breakfall/wire/node'
 export { resolvePolicy } from './contract/resolve-policy.ts'
 export { canContinue, takesPrefill, type Target, targetsOf } from './attempt/target.ts'

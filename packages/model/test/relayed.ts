@@ -62,7 +62,7 @@ export async function relayed(script: Script, options: RelayedOptions = {}): Pro
   const outcome = await relayAnswer(
     {
       api,
-      ...(api === 'gemini' ? { path: '/v1beta/models/fake-1:streamGenerateContent', stream: true } : {}),
+      ...(api === 'gemini' ? { place: { path: '/v1beta/models/fake-1:streamGenerateContent' }, stream: true } : {}),
       search: '',
       headers: { 'content-type': 'application/json', authorization: 'Bearer client-key' },
       ...(await bodyOf(json)),
@@ -109,10 +109,12 @@ export async function bodyOf(json: object): Promise<Pick<JsonBody, 'body' | 'jso
 function toolsFor(api: RelayApiName): readonly object[] {
   switch (api) {
     case 'openai-chat':
+    case 'ollama':
       return TOOLS
     case 'openai-responses':
       return TOOLS.map(({ type, function: { name, parameters } }) => ({ type, name, parameters }))
     case 'anthropic-messages':
+    case 'bedrock-messages':
       return TOOLS.map(({ function: { name, parameters } }) => ({ name, input_schema: parameters }))
     case 'gemini':
       return [{ functionDeclarations: TOOLS.map(({ function: { name } }) => ({ name })) }]

@@ -13,6 +13,7 @@ import type { AttemptPhase, AttemptRecord, Usage } from '../contract/answer.ts'
 import type { RelayApiName } from '../contract/names.ts'
 import type { ChosenProfile } from '../contract/profiles.ts'
 import type { Dialect } from '../dialects/dialect.ts'
+import type { Doubt } from '../dialects/doubts.ts'
 import { dialectOf } from '../dialects/dialects.ts'
 import { inBandFault, isInBandError } from '../dialects/in-band.ts'
 import { afterServerTool, judge, type RequiredParameters, type Verdict } from '../dialects/proof.ts'
@@ -57,6 +58,11 @@ export type AttemptPlan = {
   readonly nextPartId: () => string
   readonly required: RequiredParameters
   readonly maxTokens: number | undefined
+  /** The body of the request, parsed only for an answer that is in doubt. Undefined if it is too large for that. */
+  readonly asked: () => JsonObject | undefined
+  readonly empty?: 'ask-again' | 'accept'
+  /** No other attempt may follow, so an answer in doubt is the answer. */
+  readonly isLast?: boolean
   /** Of the attempt before this one. */
   readonly lastFault: FaultReport | null
   readonly policy: Policy
@@ -95,6 +101,8 @@ export type AnswerSink = {
   flush?(): Promise<void> | undefined
   /** The answer came in one piece. */
   whole?(body: Buffer, json: JsonObject): void
+  /** The answer is complete, but probably not what the model meant. */
+  doubt?(doubt: Doubt): void
   /** The answer is complete. */
   release?(): void
 }
@@ -137,6 +145,8 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     this.#startedAt = new Date(plan.now()).toISOString()
     this.#dialect = dialectOf(plan.api)
     this.decoder = this.#dialect.decoder(this, plan.nextPartId, plan)
+    this.decoder.answer.keepsVisible = plan.required.size > 0
+    this.decoder.answer.isMeant = plan.resumed
   }
 
   async run(): Promise<Verdict> {
@@ -391,9 +401,10 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
   }
 
   #verdict(broken?: Fault): Verdict {
-    const { profile, required, lastFault, maxTokens } = this.plan
-    const { isCommitted } = this.#sink
-    const verdict = judge(this.answer, this.#dialect, profile, required, { broken, lastFault, isCommitted, maxTokens })
+    const { profile, required, isLast } = this.plan
+    const isCommitted = this.#sink.isCommitted === true || isLast === true
+    const verdict = judge(this.answer, this.#dialect, profile, required, { ...this.plan, broken, isCommitted })
+    if (verdict.complete && verdict.doubt !== undefined) this.#sink.doubt?.(verdict.doubt)
     if (verdict.complete || verdict.fault === broken || this.#sink.takesFiltered !== true) return verdict
     return verdict.fault.category === 'model_content_filtered' ? FILTERED : verdict
   }

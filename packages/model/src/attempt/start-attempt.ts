@@ -24,6 +24,7 @@ import {
   type Refusal,
 } from './attempt.ts'
 import { EventLines } from './event-lines.ts'
+import { isJsonLines, type Reframer, reframerFor } from './framing.ts'
 import { dispatcherFor, noteCompressing } from './connections.ts'
 import { payloadOf } from './payload.ts'
 import { continueAnswer, forget } from './replay.ts'
@@ -55,6 +56,7 @@ type State =
       readonly controller: Controller
       readonly events: SseDecoder
       readonly lines: EventLines
+      readonly reframer: Reframer | undefined
       read: ReadState
       progressSeen: number
     }
@@ -187,7 +189,7 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
     const state = this.#state
     if (state.at === 'reading-whole') this.#run(() => this.#reader.whole(Buffer.concat(state.chunks), state.type))
     if (state.at === 'reading-events') {
-      this.#readEvents(state, () => state.events.end())
+      this.#readEvents(state, () => endEvents(state))
       if (this.#state === state && this.#reattach(state, undefined)) return
     }
     this.#settleWith(this.#state)
@@ -260,7 +262,16 @@ class RunningAttempt implements Attempt, Dispatcher.DispatchHandler {
           onRun: (read, from) => this.#reader.frames?.(read, from) ?? from,
           onComment: (text) => this.#reader.comment?.(text),
         })
-        return { at: 'reading-events', controller, events, lines: new EventLines(), read: 'more', progressSeen: 0 }
+        const reframer = reframerFor(contentType(headers))
+        return {
+          at: 'reading-events',
+          controller,
+          events,
+          lines: new EventLines(),
+          reframer,
+          read: 'more',
+          progressSeen: 0,
+        }
       }
     }
   }
@@ -411,11 +422,17 @@ const STALLED: Readonly<Record<StallClock, string>> = {
   progress: 'the connection is alive, but the model said nothing',
 }
 
-function pushEvents({ events, lines }: Extract<State, { at: 'reading-events' }>, chunk: Buffer): void {
+function pushEvents({ events, lines, reframer }: Extract<State, { at: 'reading-events' }>, chunk: Buffer): void {
+  if (reframer !== undefined) return events.push(reframer.push(chunk))
   lines.add(chunk)
   const { eventLinesMax } = ATTEMPT_LIMITS
   if (lines.count > eventLinesMax) throw tooLong(`one event of its answer has more than ${eventLinesMax} lines`)
   events.push(chunk)
+}
+
+function endEvents({ events, reframer, read }: Extract<State, { at: 'reading-events' }>): void {
+  if (reframer !== undefined && read === 'more') events.push(reframer.end())
+  events.end()
 }
 
 /** A server that sends too much has failed; the client's own request was not too large. */
@@ -433,7 +450,8 @@ type BodyKind = 'events' | 'whole' | 'refusal'
 function bodyKind(status: number, headers: IncomingHttpHeaders, prefersWhole: boolean): BodyKind {
   if (status > 299) return 'refusal'
   const type = contentType(headers)
-  if (prefersWhole) return type.includes('event-stream') ? 'events' : 'whole'
+  if (isJsonLines(type)) return 'events'
+  if (prefersWhole) return type.includes('event-stream') || type.includes('eventstream') ? 'events' : 'whole'
   return type.includes('json') || type.includes('html') ? 'whole' : 'events'
 }
 

@@ -26,6 +26,8 @@ export type QueuedOptions = {
   readonly events: ProgressQueue
   readonly onBytes?: (() => void) | undefined
   readonly lastFault?: FaultReport | null | undefined
+  /** No other attempt may follow. */
+  readonly isLast?: boolean
   readonly trace?: CallTrace | undefined
 }
 
@@ -81,6 +83,7 @@ export class QueuedAttempt implements AnswerSink {
         choices: 1,
         required: requiredParameters(request),
         maxTokens: request.maxTokens,
+        asked: () => ({ messages: request.messages, ...request.extra }),
         lastFault,
         memory: clientMemory.open(),
         trace: { traceparent: trace?.traceparent, backoffMs: trace?.backoffMs, attempt },

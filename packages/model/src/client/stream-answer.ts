@@ -22,7 +22,7 @@ import { EventQueue } from '../lib/event-queue.ts'
 import { Lifetime } from '../lib/lifetime.ts'
 import { type AttemptFailure, ladderOf, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { reduceAnswer } from '../machine/reduce-answer.ts'
-import { type AnswerState, initialAnswer, nextAttempt, shownText } from '../machine/state.ts'
+import { type AnswerState, initialAnswer, isLastAttempt, nextAttempt, shownText } from '../machine/state.ts'
 import { QueuedAttempt } from './queued-attempt.ts'
 import { partCounter } from '../dialects/read-answer.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
@@ -114,6 +114,7 @@ class AnswerRun {
       nextPartId: this.#nextPartId,
       events: this.events,
       lastFault: this.#state.lastFault,
+      isLast: isLastAttempt(this.#state, this.#targets.length, this.#policy),
       trace: this.#chat,
     })
     this.#current = current

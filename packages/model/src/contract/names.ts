@@ -2,8 +2,8 @@
 
 export const API_NAMES = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
 export type ApiName = (typeof API_NAMES)[number]
-/** The relay also knows an API that the model client does not speak. */
-export type RelayApiName = ApiName | 'gemini'
+/** The relay also knows APIs that the model client does not speak. */
+export type RelayApiName = ApiName | 'gemini' | 'bedrock-messages' | 'ollama'
 
 export const PROFILE_NAMES = [
   'generic',

@@ -56,7 +56,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       case 'message_delta': {
         this.#usage(json['usage'])
         const { stop_reason } = objectOr(delta)
-        if (typeof stop_reason === 'string') this.answer.finish = finishOf(stop_reason)
+        if (typeof stop_reason === 'string') this.#finish(stop_reason)
         break
       }
       case 'message_stop':
@@ -87,11 +87,16 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       this.#delta(index, wholeDelta(block))
     }
     this.#usage(usage)
-    this.answer.finish = typeof stop_reason === 'string' ? finishOf(stop_reason) : 'stop'
+    this.#finish(typeof stop_reason === 'string' ? stop_reason : 'end_turn')
     this.answer.ended = true
   }
 
   // ---- details ----
+
+  #finish(reason: string): void {
+    this.answer.finish = finishOf(reason)
+    if (reason === 'stop_sequence') this.answer.isMeant = true
+  }
 
   /** Events after this one may be the same but for their text. */
   #learn(frame: SseFrame, part: Part | undefined, delta: JsonObject): void {
@@ -128,16 +133,22 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
       case 'mcp_tool_use': {
         const name = stringOr(block['name']) || type
         if (type === 'mcp_tool_use' || !READS_ONLY.test(name)) answer.serverTool ??= name
+        answer.isMeant = true
         return undefined
       }
+      case 'redacted_thinking':
+        answer.hasThoughts = true
+        return undefined
       default:
-        return undefined // redacted_thinking, results of server tools, new types: neither shown nor run
+        answer.isMeant = true
+        return undefined // results of server tools, new types: neither shown nor run
     }
   }
 
   #delta(index: number, delta: JsonObject): void {
     const part = this.#blocks.get(index)
     this.answer.progress++
+    if (delta['type'] === 'citations_delta') this.answer.isMeant = true
     if (part === undefined) return
     if (part.kind === 'tool') {
       const json = stringOr(delta['partial_json'])
@@ -160,7 +171,7 @@ export class AnthropicMessagesDecoder implements AnswerDecoder {
 }
 
 /** Tools that the provider runs and that change nothing: they may run again. */
-const READS_ONLY = /^(?:web_search|web_fetch|tool_search)/
+const READS_ONLY = /^(?:web_search|web_fetch|tool_search|advisor$)/
 
 /** Anthropic's stop reasons under the names of OpenAI's chat API. A reason without a counterpart keeps its name. */
 const FINISH: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 /** The model APIs, one row each. */
 import { Fault, type FaultClass, FAULTS } from '@breakfall/faults'
 import { encodeSse, type SseFrame } from '@breakfall/wire'
+import { EXCEPTION } from '../lib/event-stream.ts'
 import { isObject, type JsonObject, objectOr, objectsIn, parsedOr } from '../lib/json.ts'
 import { API_NAMES, type RelayApiName } from '../contract/names.ts'
 import { anthropicBody } from './anthropic-body.ts'
@@ -9,6 +10,7 @@ import { AnthropicShape } from './anthropic-shape.ts'
 import type { Dialect } from './dialect.ts'
 import { GeminiDecoder } from './gemini-decoder.ts'
 import { GeminiShape } from './gemini-shape.ts'
+import { OllamaDecoder, OllamaShape } from './ollama.ts'
 import { openAiBody, withPrefill } from './openai-body.ts'
 import { OpenAiChatDecoder } from './openai-decoder.ts'
 import { OpenAiShape } from './openai-shape.ts'
@@ -113,11 +115,34 @@ const gemini: Dialect = {
   afterError: '',
 }
 
+/** Claude on Bedrock: Anthropic's events in AWS's frames, with AWS's errors. The model is in the path. */
+const bedrockMessages: Dialect = {
+  ...anthropicMessages,
+  errorBody: ({ error: message }) => ({ message }),
+  reportedError: ({ error }) => {
+    const { type: _type, status: _status, ...payload } = objectOr(error)
+    return payload
+  },
+  errorFrames: (error) => encodeSse({ event: EXCEPTION, data: JSON.stringify({ type: 'error', error }) }),
+}
+
+/** Ollama's own API, a line of JSON for each event. Only relayed. */
+const ollama: Dialect = {
+  ...gemini,
+  auth: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  proof: 'end_event',
+  decoder: (handler, nextPartId) => new OllamaDecoder(handler, nextPartId),
+  shape: () => new OllamaShape(),
+  errorBody: ({ error }) => ({ error }),
+}
+
 export const DIALECTS: Readonly<Record<RelayApiName, Dialect>> = {
   'openai-chat': openAiChat,
   'openai-responses': openAiResponses,
   'anthropic-messages': anthropicMessages,
   gemini,
+  'bedrock-messages': bedrockMessages,
+  ollama,
 }
 
 /** The dialect of a name that may come from a caller without types. Throws `invalid_request` if there is none. */

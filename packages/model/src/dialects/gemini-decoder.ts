@@ -97,10 +97,16 @@ export class GeminiDecoder implements AnswerDecoder {
     return made
   }
 
-  #part(own: Candidate, { text, thought, functionCall }: JsonObject): void {
+  #part(own: Candidate, part: JsonObject): void {
     const { answer } = this
+    const { text, thought, functionCall } = part
     if (isObject(functionCall)) return this.#call(own, functionCall)
-    if (typeof text !== 'string' || text === '') return
+    if (typeof text !== 'string') {
+      answer.isMeant ||= Object.keys(part).some((key) => key !== 'thought' && key !== 'thoughtSignature') // a picture, code that ran
+      answer.hasThoughts ||= part['thoughtSignature'] !== undefined
+      return
+    }
+    if (text === '') return
     const kind = thought === true ? 'reasoning' : 'text'
     if (own.open?.kind !== kind) own.open = answer.openText(kind)
     answer.growText(own.open, text)

@@ -10,6 +10,7 @@ import type { SseFrame } from '@breakfall/wire'
 import { isObject, type JsonObject, objectOr, objectsIn, parsedOr, stringOr } from '../lib/json.ts'
 import { ChunkTemplate } from './chunk-template.ts'
 import { type DecoderOptions, frameHead } from './dialect.ts'
+import { extrasIn } from './extras.ts'
 import { inBandFault, isInBandError, notJson } from './in-band.ts'
 import {
   type AnswerDecoder,
@@ -114,6 +115,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     if (Array.isArray(content)) this.#pieces(own, content)
     else this.#text(own, 'text', content)
     this.#text(own, 'text', refusal, true)
+    if (!this.answer.isMeant) this.answer.isMeant = extrasIn(delta, KNOWN_KEYS).length > 0
     for (const call of objectsIn(tool_calls)) this.#tool(own, call)
     if (isObject(function_call)) this.#tool(own, { index: 0, function: function_call })
   }
@@ -130,6 +132,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   #pieces(own: Choice, pieces: readonly unknown[]): void {
     for (const { type, text, thinking } of objectsIn(pieces)) {
       if (type === 'text') this.#text(own, 'text', text)
+      else if (type !== 'thinking') this.answer.isMeant = true // a picture, a reference
       if (type !== 'thinking') continue
       if (!Array.isArray(thinking)) this.#text(own, 'reasoning', thinking)
       for (const thought of objectsIn(thinking)) this.#text(own, 'reasoning', thought['text'])
@@ -182,6 +185,18 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     this.answer.count({ input, output, cacheRead: cached_tokens ?? more['prompt_cache_hit_tokens'], cacheWrite }) // DeepSeek
   }
 }
+
+/** A thought may be signed only. Anything else is a part of the answer. */
+const KNOWN_KEYS: ReadonlySet<string> = new Set([
+  'role',
+  'content',
+  'reasoning_content',
+  'reasoning',
+  'reasoning_details',
+  'refusal',
+  'tool_calls',
+  'function_call',
+])
 
 const TEXT_KEYS = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const
 

@@ -6,12 +6,14 @@
  * I2  A tool call is complete when its JSON is an object. One without JSON is complete when the protocol says so: a prefix of free
  *     text looks complete, too. No arguments at all mean an empty object, but not where the token limit may have cut them off: in
  *     the last call of an answer that it ended.
- * I3  An answer that holds nothing is suspect, and so is a call that lacks a required parameter. Either is asked for again once, and
- *     then it is the answer: the model learns from its agent what is missing. Not at the token limit, which may be what it lacks.
+ * I3  An answer that holds nothing is in doubt, and so is a call that came as text, or that lacks a required parameter. Each is asked
+ *     for again once, and then it is the answer: the model learns from its agent what is missing. Not at the token limit, which may be
+ *     what it lacks.
  */
 import { Fault, type FaultCategory, type FaultReport } from '@breakfall/faults'
 import { OUTPUT_LIMIT } from '@breakfall/faults/internal'
 import type { Dialect } from './dialect.ts'
+import { type Doubt, doubtOf } from './doubts.ts'
 import type { ReadAnswer, ToolPart } from './read-answer.ts'
 import { isObject, type JsonObject } from '../lib/json.ts'
 import type { Profile } from '../contract/profiles.ts'
@@ -27,6 +29,8 @@ export type Verdict =
       readonly proven: boolean
       readonly finish: string
       readonly calls: readonly ReleasedCall[]
+      /** Why it is probably not what the model meant, though it was asked again or cannot be. */
+      readonly doubt?: Doubt | undefined
     }
   | { readonly complete: false; readonly fault: Fault }
 
@@ -35,10 +39,14 @@ export type JudgeOptions = {
   readonly broken?: Fault | undefined
   /** Of the attempt before this one. */
   readonly lastFault?: FaultReport | null | undefined
-  /** What went out cannot be taken back, so a call that lacks something is the answer. */
+  /** What went out cannot be taken back, or no attempt is left: an answer in doubt is the answer. */
   readonly isCommitted?: boolean | undefined
   /** The limit that the request set. */
   readonly maxTokens?: number | undefined
+  /** The body of the request, for what is in doubt. */
+  readonly asked?: (() => JsonObject | undefined) | undefined
+  /** Whether an empty answer is asked for again. */
+  readonly empty?: 'ask-again' | 'accept' | undefined
 }
 
 export function judge(
@@ -46,14 +54,18 @@ export function judge(
   { proof }: Pick<Dialect, 'proof'>,
   profile: Profile,
   required: RequiredParameters,
-  { broken, lastFault, isCommitted = false, maxTokens }: JudgeOptions = {},
+  { broken, lastFault, isCommitted = false, maxTokens, asked = () => undefined, empty }: JudgeOptions = {},
 ): Verdict {
   const finish = answer.finish !== null && isAtLimit(answer, profile, maxTokens) ? LENGTH : answer.finish
   const endsByReason = proof !== 'end_event'
   if (finish !== null && (endsByReason || answer.ended)) {
-    if (answer.isEmpty && lastFault?.reason !== EMPTY) return { complete: false, fault: saysNothing() } // I3
+    const doubt = doubtOf(answer, finish, required, asked)
+    const isAccepted = isCommitted || (empty === 'accept' && doubt?.reason !== 'leaked_call')
+    if (doubt !== undefined && !isAccepted && !DOUBTED.has(lastFault?.reason))
+      return { complete: false, fault: doubtful(doubt) } // I3
     const mayLack = finish !== LENGTH && (isCommitted || lastFault?.reason === LACKS) // I3
-    return finished(answer, finish, mayLack ? NOTHING_REQUIRED : required)
+    const verdict = finished(answer, finish, mayLack ? NOTHING_REQUIRED : required)
+    return verdict.complete && doubt !== undefined ? { ...verdict, doubt } : verdict
   }
   if (broken !== undefined) return { complete: false, fault: broken }
   if (endsByReason && answer.ended && profile.doneMarker === 'accept') return unnamedEnd(answer, required)
@@ -76,7 +88,7 @@ export function afterServerTool(fault: Fault, { serverTool }: ReadAnswer): Fault
 
 // ---- details, in the order they are used above ----
 
-const EMPTY = 'empty_answer'
+const DOUBTED: ReadonlySet<unknown> = new Set<Doubt['reason']>(['empty_answer', 'thoughts_only', 'leaked_call'])
 const LACKS = 'missing_parameter'
 const LENGTH = 'length'
 
@@ -86,12 +98,21 @@ const NOTHING_REQUIRED: RequiredParameters = new Map()
 const isAtLimit = ({ usage }: ReadAnswer, profile: Profile, maxTokens: number | undefined): boolean =>
   !profile.lengthIsVisible && maxTokens !== undefined && (usage.output ?? 0) >= maxTokens
 
-const saysNothing = (): Fault =>
+const doubtful = ({ reason, name }: Doubt): Fault =>
   new Fault('model_stream_incomplete', {
     phase: 'stream',
-    reason: EMPTY,
-    errorRaw: 'the answer says that it is complete, but it has no output',
+    reason,
+    message: { happened: name === undefined ? EMPTY[reason] : `The model wrote its call of ${name} as text.` },
+    errorRaw: name === undefined ? NO_OUTPUT : `the answer is a call of ${name}, written as text`,
   })
+
+const NO_OUTPUT = 'the answer says that it is complete, but it has no output'
+
+const EMPTY: Readonly<Record<Doubt['reason'], string>> = {
+  empty_answer: 'The model’s answer is empty.',
+  thoughts_only: 'The model’s answer is nothing but thoughts.',
+  leaked_call: 'The model wrote its call as text.',
+}
 
 /** The arguments as an object; a call without any text has none, which is an empty object. */
 function objectOf(part: ToolPart): JsonObject | undefined {

@@ -82,6 +82,9 @@ export type Part = TextPart | ToolPart
 /** Kept until the call is proven. Larger than any file that a model has written; a server that never stops is cut off here. */
 export const ARGUMENTS_CHARS_MAX = 16 * 1024 * 1024
 
+/** Of the text that is looked through once the answer is over. Longer ones are no call by mistake. */
+export const VISIBLE_CHARS_MAX = 32 * 1024
+
 export type TokenCounts = {
   /** With those that came from a cache or went into one. */
   readonly input?: number | undefined
@@ -109,8 +112,14 @@ export class ReadAnswer {
   progress = 0
   /** A tool that the provider ran while it answered, and whose effects another attempt would repeat. */
   serverTool: string | undefined
-  /** It says that it is complete and holds nothing at all: neither text nor a call nor any other item. */
-  isEmpty = false
+  /** It has a character to read. */
+  isVisible = false
+  hasThoughts = false
+  /** It holds more than text, thoughts and calls, or ended at a stop sequence: however short it is, it is meant. */
+  isMeant = false
+  /** Whether its text is kept for the end, and what was: one character more than `VISIBLE_CHARS_MAX` if it is longer. */
+  keepsVisible = false
+  visible = ''
 
   readonly #nextPartId: () => string
   readonly #handler: PartHandler
@@ -129,6 +138,12 @@ export class ReadAnswer {
   growText(part: TextPart, text: string): void {
     part.chars += text.length
     this.progress++
+    if (part.kind === 'reasoning') this.hasThoughts = true
+    else {
+      this.isVisible ||= /\S/.test(text)
+      if (this.keepsVisible && this.visible.length <= VISIBLE_CHARS_MAX)
+        this.visible += text.slice(0, VISIBLE_CHARS_MAX + 1 - this.visible.length)
+    }
     this.#handler.text(part, text)
   }
 

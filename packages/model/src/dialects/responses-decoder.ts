@@ -152,6 +152,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (opened.id !== '') this.#byId.set(opened.id, opened)
     if (typeof index === 'number') this.#byIndex.set(index, opened)
     if (kind === 'effect') answer.serverTool ??= stringOr(item['type'])
+    if (item['type'] !== 'message' && item['type'] !== 'reasoning') answer.isMeant = true
     if (kind !== 'call') return opened
     opened.tool = answer.openTool(
       stringOr(item['call_id']),
@@ -208,6 +209,9 @@ export class ResponsesDecoder implements AnswerDecoder {
       case 'response.content_part.added':
         item.chars[partIndex(json)] ??= 0
         if (item.kind === 'text') this.frameKind = 'opening'
+        return undefined
+      case 'response.output_text.annotation.added':
+        this.answer.isMeant = true
         return undefined
       case 'response.reasoning_summary_part.added':
         item.chars[partIndex(json)] ??= 0
@@ -306,7 +310,9 @@ export class ResponsesDecoder implements AnswerDecoder {
     for (const item of output) this.#completeFrom(item)
     const { usage, status } = response
     if (isObject(usage)) this.#usage(usage)
-    answer.isEmpty = status === 'completed' && this.#items.length === 0 && output.length === 0
+    // The client continues on its own, or asks for the rest.
+    if (status !== 'completed' || response['end_turn'] === false || output.some(isOther)) answer.isMeant = true
+    answer.isVisible ||= output.some(isSeen) // some servers have the text only here
     answer.finish = finish === 'stop' && this.#hasCalls ? 'tool_calls' : finish
     answer.ended = true
     this.frameKind = 'lifecycle'
@@ -350,6 +356,11 @@ type Item = {
   part: TextPart | undefined
   tool: ToolPart | undefined
 }
+
+const isOther = ({ type }: JsonObject): boolean => type !== 'reasoning' && type !== 'message'
+
+const isSeen = ({ type, content }: JsonObject): boolean =>
+  type === 'message' && objectsIn(content).some(({ text, refusal }) => /\S/.test(stringOr(text ?? refusal)))
 
 function partIndex(json: JsonObject): number {
   const index = json['content_index'] ?? json['summary_index']

@@ -108,6 +108,10 @@ export const NO_STEP = {
 /** Number of the attempt to make next. */
 export const nextAttempt = (state: AnswerState): number => state.attempt + 1
 
+/** No other attempt may follow this one, if every attempt counts. */
+export const isLastAttempt = (state: AnswerState, targets: number, policy: { readonly attemptsMax: number }): boolean =>
+  state.target === targets - 1 && state.attemptsSpent + 1 >= policy.attemptsMax
+
 /** Text of all parts that are shown. */
 export const shownText = ({ parts }: AnswerState): string =>
   parts

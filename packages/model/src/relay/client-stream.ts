@@ -12,6 +12,7 @@ import { Fault, type FaultReport } from '@breakfall/faults'
 import type { SseFrame } from '@breakfall/wire'
 import { type ClientShape, type Fresh, plainFrame } from '../dialects/dialect.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
+import { DOUBT, type Doubt, doubtText } from '../dialects/doubts.ts'
 import type { FrameKind } from '../dialects/read-answer.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { PrefixGate, type Segment } from '../machine/prefix-gate.ts'
@@ -80,6 +81,8 @@ export class ClientStream {
   readonly #jsonOf: (frame: SseFrame) => JsonObject | undefined
   readonly #isAdaptive: boolean
   #upstream: IncomingHttpHeaders = {}
+  /** Headers of ours. */
+  #marks: Readonly<Record<string, string>> = {}
   #headSent = false
   #toolsSent = false
   #hasSeveralChoices: boolean
@@ -172,6 +175,12 @@ export class ClientStream {
     if (this.shape.isUnchanged) this.#sendHeldAsItCame()
     else this.#sendHeld()
     this.#state = 'through'
+  }
+
+  /** In a header if there is still time, else in a comment. */
+  doubt(doubt: Doubt): void {
+    if (this.#headSent) this.comment(`breakfall doubt ${doubtText(doubt)}`)
+    else this.#marks = { [DOUBT]: doubtText(doubt) }
   }
 
   comment(text: string): void {
@@ -338,6 +347,7 @@ export class ClientStream {
     this.#headSent = true
     this.#sink.head(200, {
       ...headers,
+      ...this.#marks,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',

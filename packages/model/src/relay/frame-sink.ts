@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { SseFrame, SseRead } from '@breakfall/wire'
 import type { AnswerAttempt, AnswerSink } from '../attempt/answer-attempt.ts'
 import type { Dialect } from '../dialects/dialect.ts'
+import type { Doubt } from '../dialects/doubts.ts'
 import type { FrameKind, TextPart } from '../dialects/read-answer.ts'
 import type { Segment } from '../machine/prefix-gate.ts'
 import type { ClientStream } from './client-stream.ts'
@@ -91,6 +92,10 @@ export class FrameSink implements AnswerSink {
 
   flush(): Promise<void> | undefined {
     return this.#client.flush() && !this.#client.hasBacklog ? undefined : this.#caughtUp()
+  }
+
+  doubt(doubt: Doubt): void {
+    this.#client.doubt(doubt)
   }
 
   release(): void {

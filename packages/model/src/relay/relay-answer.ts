@@ -136,6 +136,7 @@ function resolve(
     pingMs: options.pingMs ?? RELAY_DEFAULTS.pingMs,
     holdBytesMax: options.holdBytesMax ?? RELAY_DEFAULTS.holdBytesMax,
     holdMs: options.holdMs ?? RELAY_DEFAULTS.holdMs,
+    empty: options.empty ?? RELAY_DEFAULTS.empty,
     onEvent: options.onEvent ?? ignore,
     memory: options.memory ?? unboundedShare(),
   }

@@ -5,7 +5,7 @@ import { DIALECTS } from '../dialects/dialects.ts'
 import { objectOr, objectsIn } from '../lib/json.ts'
 import { type ChosenProfile, chooseProfile } from '../contract/profiles.ts'
 import type { RequiredParameters } from '../dialects/proof.ts'
-import type { RelayRequest, RelayTarget } from './relay.ts'
+import type { PathPlace, RelayRequest, RelayTarget } from './relay.ts'
 import type { RequestFields } from './request-body.ts'
 import { withChanges } from './request-body.ts'
 import { joinUrl, requiredOf } from '../attempt/target.ts'
@@ -139,8 +139,7 @@ export function clientHeaders(headers: IncomingHttpHeaders): Record<string, stri
 /** The model that the ledger names. */
 export function modelOf(request: RelayRequest, target: RelayTarget): string {
   const { model } = request.json
-  const inPath = request.path === undefined ? undefined : MODEL_IN_PATH.exec(request.path)?.[1]
-  return target.model ?? inPath ?? (typeof model === 'string' ? model : '')
+  return target.model ?? modelInPath(request.place?.path ?? '') ?? (typeof model === 'string' ? model : '')
 }
 
 /** A key for one origin is not sent to another: neither to another host or port, nor unencrypted to the same one. */
@@ -186,26 +185,55 @@ export function outputLimit(json: RequestFields): number | undefined {
 export const offersTools = (json: Readonly<Record<string, unknown>>): boolean =>
   objectsIn(json['tools']).length > 0 || objectsIn(json['functions']).length > 0
 
-/** The base URL without its version, for paths that bring their own. */
-export const withoutVersion = (baseUrl: string): string => baseUrl.replace(/\/v1[a-z]*\/?$/, '')
+/** The model that a path asks. */
+export function modelInPath(path: string): string | undefined {
+  const found = MODEL_IN_PATH.exec(path)?.[2]
+  try {
+    return found === undefined ? undefined : decodeURIComponent(found)
+  } catch {
+    return found // for the log only: such a path is not forwarded
+  }
+}
+
+/**
+ * The address of a client's path at an upstream. A floating tail goes under its base. A rooted path goes to its origin and what its
+ * base has before a version. A common beginning of path and base is not repeated.
+ */
+export function addressOf(baseUrl: string, { path, tail }: PathPlace): string {
+  const url = new URL(baseUrl)
+  const base = url.pathname.replace(/\/+$/, '')
+  const isInside = path.startsWith(`${base}/`)
+  const isPlain = tail !== undefined && (path === `/${tail}` || path === `/v1/${tail}`)
+  if (isInside && !isPlain) url.pathname = path
+  else url.pathname = tail === undefined ? base.replace(VERSION, '') + path : `${base}/${tail}`
+  return url.href
+}
 
 // ---- details ----
 
-const MODEL_IN_PATH = /(?:tunedM|m)odels\/([^/:]+)/
+/** Bedrock's ids have colons. */
+const MODEL_IN_PATH = /(\/(?:(?:tunedM|m)odels|deployments|engines)\/|^\/model\/)((?<=^\/model\/)[^/]+|[^/:]+)/
 
-function urlOf({ api, path }: RelayRequest, { baseUrl, model }: RelayTarget): string {
-  if (path === undefined) return joinUrl(baseUrl, DIALECTS[api].path)
-  const asked = model === undefined ? path : path.replace(MODEL_IN_PATH, `models/${model}`)
-  return joinUrl(withoutVersion(baseUrl), asked)
+/** At the end of a base: `/v1`, `/v1beta`, `/openai/v1`, `/v1beta/openai`. */
+const VERSION = /(?:\/v\d\w*)?(?:\/openai)?(?:\/v\d\w*)?$/
+
+function urlOf({ api, place }: RelayRequest, { baseUrl, model }: RelayTarget): string {
+  if (place === undefined) return joinUrl(baseUrl, DIALECTS[api].path)
+  if (model === undefined) return addressOf(baseUrl, place)
+  const name = place.path.startsWith('/model/') ? encodeURIComponent(model) : model
+  // A tuned model has another path than all others.
+  const path = place.path.replace(MODEL_IN_PATH, (_, before: string) => before.replace('tunedM', 'm') + name)
+  return addressOf(baseUrl, { ...place, path })
 }
 
 const withSearch = (url: string, search: string): string =>
   search === '' ? url : url + (url.includes('?') ? `&${search.slice(1)}` : search)
 
 function bodyFor(request: RelayRequest, target: RelayTarget, prefill: string): readonly Buffer[] {
-  const { api, body, path } = request
-  if (path !== undefined || (prefill === '' && target.model === undefined)) return body.blocks
-  const model = target.model === undefined ? {} : { model: target.model }
+  const { api, body, place } = request
+  if (prefill === '' && target.model === undefined) return body.blocks
+  const isInPath = modelInPath(place?.path ?? '') !== undefined
+  const model = target.model === undefined || isInPath ? {} : { model: target.model }
   const asked = prefill === '' ? undefined : DIALECTS[api].withPrefill?.({}, profileOf(target), prefill)
   const { messages, ...flags } = asked ?? {}
   return withChanges(body, { ...model, ...flags }, Array.isArray(messages) ? messages : [])

@@ -8,15 +8,17 @@ import { withReplay } from '../attempt/replay.ts'
 import type { Refusal } from '../attempt/attempt.ts'
 import { takesPrefill } from '../attempt/target.ts'
 import type { AttemptRecord } from '../contract/answer.ts'
+import type { Doubt } from '../dialects/doubts.ts'
 import { partCounter } from '../dialects/read-answer.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { ladderOf, nextRung, type Rung, rungEvent } from '../machine/next-rung.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
 import { reduceAnswer } from '../machine/reduce-answer.ts'
-import { type AnswerState, initialAnswer, nextAttempt, nextQuestion } from '../machine/state.ts'
+import { type AnswerState, initialAnswer, isLastAttempt, nextAttempt, nextQuestion } from '../machine/state.ts'
 import type { SseFrame } from '@breakfall/wire'
 import type { ClientStream } from './client-stream.ts'
 import type { RelayOutcome, RelayRequest, RelayTarget, ResolvedRelayOptions } from './relay.ts'
+import { parsedBody } from './request-body.ts'
 import {
   choicesAsked,
   isBackground,
@@ -73,7 +75,7 @@ export class RelayRun {
       const attempt = this.#begin()
       const verdict = await attempt.run()
       if (!verdict.complete || !attempt.prefersWhole) attempt.memory.close() // a body in one piece is held until it was sent
-      if (verdict.complete) return this.#complete(attempt)
+      if (verdict.complete) return this.#complete(attempt, verdict.doubt)
       if (signal.aborted) return this.#aborted(verdict.fault, attempt)
       const rung = this.#failed(attempt, verdict.fault)
       if (!('delayMs' in rung)) return this.#end(rung.fault, { refusal: attempt.refusal, errorFrame: this.#errorFrame })
@@ -121,6 +123,9 @@ export class RelayRun {
       nextPartId: partCounter(),
       required: requiredIn(request.json),
       maxTokens: outputLimit(request.json),
+      asked: () => parsedBody(request.body),
+      empty: this.#options.empty,
+      isLast: isLastAttempt(this.#state, this.#targets.length, policy),
       lastFault: this.#state.lastFault,
       policy,
       signal,
@@ -171,8 +176,9 @@ export class RelayRun {
     return rung
   }
 
-  async #complete(attempt: AnswerAttempt): Promise<RelayOutcome> {
+  async #complete(attempt: AnswerAttempt, doubt: Doubt | undefined): Promise<RelayOutcome> {
     const record = attempt.record(null, null, 0)
+    if (doubt !== undefined) this.#options.onEvent({ type: 'doubt', attempt: record.attempt, ...doubt })
     this.#ledger.push(record)
     const how = this.#lastAction ?? (record.reattached === undefined ? undefined : 'reattach')
     if (how !== undefined) this.#options.onEvent({ type: 'healed', attempt: record.attempt, how })

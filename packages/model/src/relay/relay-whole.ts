@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FaultReport } from '@breakfall/faults'
 import type { AnswerSink } from '../attempt/answer-attempt.ts'
+import { DOUBT, type Doubt, doubtText } from '../dialects/doubts.ts'
 import { isInBandError } from '../dialects/in-band.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
@@ -39,8 +40,8 @@ export class WholeRelay implements RelayClient {
   }
 
   async complete(): Promise<number> {
-    const { status, headers, body } = this.#answer
-    await this.#send(status, clientHeaders(headers), body)
+    const { status, headers, marks, body } = this.#answer
+    await this.#send(status, { ...clientHeaders(headers), ...marks }, body)
     this.sent.contentSent = true
     return status
   }
@@ -68,6 +69,8 @@ class WholeSink implements AnswerSink {
   readonly takesFiltered = true
   status = 0
   headers: IncomingHttpHeaders = {}
+  /** Headers of ours. */
+  marks: Readonly<Record<string, string>> = {}
   body: Buffer = Buffer.alloc(0)
   /** It came with status 200, and says that it failed. */
   isError = false
@@ -75,6 +78,10 @@ class WholeSink implements AnswerSink {
   head(status: number, headers: IncomingHttpHeaders): void {
     this.status = status
     this.headers = headers
+  }
+
+  doubt(doubt: Doubt): void {
+    this.marks = { [DOUBT]: doubtText(doubt) }
   }
 
   text(): void {

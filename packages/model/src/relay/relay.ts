@@ -1,6 +1,7 @@
 /** What is relayed, where to, and what is reported about it. The types that callers of `relayAnswer` use. */
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
+import type { Doubt } from '../dialects/doubts.ts'
 import type { AttemptRecord } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { MemoryShare } from '@breakfall/wire/node'
@@ -11,8 +12,8 @@ import type { ChatSpan } from '../telemetry/chat-span.ts'
 /** A POST to one of the dialects' paths. */
 export type RelayRequest = {
   readonly api: RelayApiName
-  /** With the version, for an API that has the model in its path; else the dialect's own path is used. */
-  readonly path?: string | undefined
+  /** Where the client asked. Default: the dialect's own path. */
+  readonly place?: PathPlace | undefined
   /** Whether the answer is streamed. Default: what the body says. */
   readonly stream?: boolean | undefined
   /** Query string with its question mark, or nothing. */
@@ -21,6 +22,12 @@ export type RelayRequest = {
   readonly body: RequestBody
   readonly json: RequestFields
 }
+
+/**
+ * A client's path. A tail floats: whatever the client has before it gives way to the upstream's base. Without one, the path says more
+ * than which API it is (the model, a project), and goes to the upstream unchanged.
+ */
+export type PathPlace = { readonly path: string; readonly tail?: string | undefined }
 
 export type RelayTarget = {
   /** Up to and including the version. */
@@ -63,6 +70,8 @@ export type RelayEvent =
       readonly afterContent: boolean
     }
   | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' | 'reattach' }
+  /** The answer is complete, and went out though it is probably not what the model meant. */
+  | ({ readonly type: 'doubt'; readonly attempt: number } & Doubt)
   /** The answer is complete, but the stream broke before the token counts that the client had asked for. */
   | { readonly type: 'usage-lost'; readonly attempt: number }
 
@@ -77,6 +86,8 @@ export type RelayOptions = {
   readonly holdBytesMax?: number | undefined
   /** How long `auto` holds back an attempt's answer, from its first content on. */
   readonly holdMs?: number | undefined
+  /** What an answer without text or call gets: one more request, if nothing of it went out, or none. */
+  readonly empty?: 'ask-again' | 'accept' | undefined
   readonly onEvent?: ((event: RelayEvent) => void) | undefined
   /** What this request may hold is taken from here. Default: a share without a limit. The caller closes it. */
   readonly memory?: MemoryShare | undefined
@@ -99,6 +110,7 @@ export type RelayOutcome = {
 }
 
 export const RELAY_DEFAULTS = {
+  empty: 'ask-again',
   hold: 'tools',
   pingMs: 15_000, // half of the shortest idle limit that proxies are known to have
   holdBytesMax: 16 * 1024 * 1024, // longer than any answer a model has given

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Fault, isFault } from '@breakfall/faults'
 import { Semaphore } from '@breakfall/faults/internal'
-import type { JsonObject } from '../lib/json.ts'
+import { isObject, type JsonObject, parsedOr } from '../lib/json.ts'
 import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../lib/json-fields.ts'
 import { HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
 
@@ -97,6 +97,15 @@ export function withChanges(body: RequestBody, fields: JsonObject, messages: rea
   return out
 }
 
+const PARSED_BYTES_MAX = 4 * 1024 * 1024 // a long conversation without images; 40 ms to parse
+
+/** All of it, parsed. Undefined if that would take long, or if it is not JSON. */
+export function parsedBody({ blocks }: RequestBody): JsonObject | undefined {
+  if (blocks.reduce((bytes, block) => bytes + block.length, 0) > PARSED_BYTES_MAX) return undefined
+  const json = parsedOr(Buffer.concat(blocks).toString())
+  return isObject(json) ? json : undefined
+}
+
 // ---- details ----
 
 const TOOLS: FieldLimits = { bytesMax: 4 * 1024 * 1024, valuesMax: 100_000 } // hundreds of MCP servers; 50 ms to parse
@@ -117,6 +126,7 @@ const READ = {
   stream_options: SCALAR,
   tools: TOOLS,
   functions: TOOLS,
+  anthropic_version: SCALAR,
 } as const satisfies Record<string, FieldLimits>
 const CHANGED = { messages: PLACE, continue_final_message: PLACE, add_generation_prompt: PLACE } as const
 

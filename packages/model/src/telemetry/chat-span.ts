@@ -116,6 +116,8 @@ const PROVIDERS: Readonly<Record<RelayApiName, string>> = {
   'openai-responses': 'openai',
   'anthropic-messages': 'anthropic',
   gemini: 'gcp.gemini',
+  'bedrock-messages': 'aws.bedrock',
+  ollama: 'ollama',
 }
 
 /** With the buckets that the conventions give: the SDK's own are for milliseconds. */

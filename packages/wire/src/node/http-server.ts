@@ -20,6 +20,8 @@ export type HttpServerOptions = {
   readonly handle: (req: IncomingMessage, res: ServerResponse) => Promise<void>
   /** Takes over WebSocket upgrades. Without it, a request to upgrade is answered as a plain request. */
   readonly upgrade?: ((req: IncomingMessage, socket: Duplex, head: Buffer) => void) | undefined
+  /** Whether it takes this one over. Default: all of them. */
+  readonly upgrades?: ((req: IncomingMessage) => boolean) | undefined
   /** How this service words a refusal. Default: a problem document. */
   readonly refusal?: ((fault: Fault, status: number, requestId: string) => Refusal) | undefined
   /** Sent with that refusal, too; the handler sends its own. */
@@ -65,7 +67,7 @@ export type HttpServer = {
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const limits: HttpServerLimits = { ...HTTP_SERVER_LIMITS, ...options.limits }
-  const { handle, upgrade, refusal = problemRefusal, headers = {} } = options
+  const { handle, upgrade, upgrades = () => true, refusal = problemRefusal, headers = {} } = options
   const worded: typeof refusal = (...given) => {
     const { headers: own, body } = refusal(...given)
     return { headers: { ...headers, ...own }, body }
@@ -96,7 +98,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       keepAliveTimeout: limits.idleMs,
       requireHostHeader: false, // Node's own refusal has neither an id nor our format (I2)
       // A client that offers another protocol (`curl --http2`) is served over HTTP/1.1.
-      shouldUpgradeCallback: (req) => upgrade !== undefined && req.headers.upgrade?.toLowerCase() === 'websocket',
+      shouldUpgradeCallback: (req) =>
+        upgrade !== undefined && req.headers.upgrade?.toLowerCase() === 'websocket' && upgrades(req),
     },
     serve,
   )

@@ -20,6 +20,12 @@ export const GATEWAY = command<GatewayOptions>({
         .option('--port <port>', 'the port (default: a free one)', portNumber)
         .option('--host <address>', 'the address to bind', '127.0.0.1')
         .addOption(new Option('--hold <what>', 'what to hold back until it is complete (default: auto)').choices(HOLDS))
+        .addOption(
+          new Option('--empty <what>', 'what to do with an answer without text or call (default: ask-again)').choices([
+            'ask-again',
+            'accept',
+          ]),
+        )
         .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
         .option(
           '--token-file <file>',

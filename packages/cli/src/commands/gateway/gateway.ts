@@ -18,6 +18,7 @@ export type GatewayOptions = {
   readonly port?: number
   readonly host: string
   readonly hold?: Hold
+  readonly empty?: 'ask-again' | 'accept'
   readonly profile?: ProfileName
   readonly tokenFile?: string
   readonly allowHost?: readonly string[]
@@ -46,6 +47,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
     port,
     host,
     hold: options.hold ?? config.gateway.hold,
+    empty: options.empty,
     profile,
     policy: config.policy,
     token: tokenFile === undefined ? undefined : loadTokens(tokenFile)[0]?.token,

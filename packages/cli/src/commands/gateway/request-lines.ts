@@ -27,9 +27,10 @@ export function requestLine(entry: GatewayLogEntry, text: string, isWarning: boo
   }
 }
 
-/** A failed attempt and what the gateway does about it. Everything else is in the request's own line. */
+/** A failed attempt and what the gateway does about it, or an answer in doubt. Everything else is in the request's own line. */
 export function noteLine({ kind, at, requestId, category, text }: WatchNote): GatewayLine | undefined {
-  return kind === 'fault' ? { tone: 'warn', text: line(at, '⚡', requestId, `${category ?? ''}: ${text}`) } : undefined
+  if (kind !== 'fault') return undefined
+  return { tone: 'warn', text: line(at, '⚡', requestId, category === null ? text : `${category}: ${text}`) }
 }
 
 export const totalsLine = ({ requests, attempts, faults, healed, lost, unhealed }: GatewayTotals): string =>
