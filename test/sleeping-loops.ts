@@ -5,7 +5,10 @@
 import type { Source } from './sources.ts'
 
 /** Lines, as `path:line`. */
-export function sleepingLoops({ path, code, text }: Source): readonly string[] {
+export function sleepingLoops({ path, code: written, text }: Source): readonly string[] {
+  const code = written.replace(/(?:[\w#]+\.)*#?clock\.(after|every|sleep)\(/g, (_, name) =>
+    name === 'sleep' ? 'sleep(' : 'setTimeout(',
+  )
   const functions = functionsOf(code)
   const sleepers = sleepingNames(functions, timerNames(text))
   const callsSleeper = calling(sleepers)

@@ -38,6 +38,18 @@ test('only files at an edge read the clock or use randomness', () => {
   assert.deepEqual(lines(/\bMath\.random\s*\(|\bDate\.now\s*\(|\bnew Date\(\)/, inner), [])
 })
 
+/** Files of the engine that reach files, processes, threads or the network, so their time is the machine's. */
+const HOSTS =
+  /^packages\/engine\/src\/(?:clock|model-server|store\/.*|runner\/(?:call-back|endpoint|find-runner|local-runner|resolver))\.ts$/
+
+test('time enters the engine through its clock, timers included', () => {
+  const inner = product.filter(({ path }) => path.startsWith('packages/engine/src/') && !HOSTS.test(path))
+  assert.ok(inner.length > 50)
+  const timers =
+    /\b(?:set(?:Timeout|Interval|Immediate)|AbortSignal\.timeout|performance\.now|within|sleep)(?<!\bclock\.\w+)\(|node:timers/
+  assert.deepEqual(lines(timers, inner), [])
+})
+
 /** Loops that may sleep. Those that repeat a failed call ask `decide`; the shared store repeats its own statements by a fixed rule. */
 const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/faults/src/retry-loop.ts': 'repeats calls: `decide` says whether and when',
@@ -49,6 +61,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/engine/src/engine/coalesce.ts': 'batches journal writes',
   'packages/engine/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
   'packages/engine/src/engine/ownership.ts': 'waits for a lease',
+  'packages/supervisor/src/clock.ts': 'measures a limit in slices, so that a machine that slept does not use it up',
   'packages/engine/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
   'packages/engine/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
   'packages/engine/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',

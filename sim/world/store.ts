@@ -8,7 +8,7 @@
  */
 import { Fault, isFault } from '../../packages/faults/src/index.ts'
 import type { DaemonFacts, Hint, Hints, Lease, LeaseChange } from '../../packages/engine/src/store/sharing.ts'
-import { alone } from '../../packages/engine/src/store/alone.ts'
+import { singleDaemonCoordination } from '../../packages/engine/src/store/single-daemon.ts'
 import type { Append, Store } from '../../packages/engine/src/store/store.ts'
 import { newId } from '../../packages/wire/src/node/new-id.ts'
 import { type Process, START, type World } from '../host/time.ts'
@@ -90,7 +90,6 @@ export function sharedStore(sharing: Sharing, process: Process, name: string, le
   const store = statements(sharing, process, () => lease.bootId)
   return {
     ...store,
-    isShared: true,
     lease,
     hints,
     runners: undefined,
@@ -108,7 +107,7 @@ export function sharedStore(sharing: Sharing, process: Process, name: string, le
 
 /** The store of a daemon that has its own: a file on its machine. */
 export function embeddedStore(sharing: Sharing, process: Process): Store {
-  const one = alone()
+  const one = singleDaemonCoordination()
   const { bootId } = one.lease
   const { database } = sharing
   sharing.boots.set(bootId, process.name)
@@ -142,6 +141,7 @@ function statements(sharing: Sharing, process: Process, bootId: () => string): S
   const { journal } = db
   const ask = <T>(label: string, work: () => T): Promise<T> => sharing.ask(process, label, work)
   const mine = bootId
+  const single = singleDaemonCoordination()
   return {
     createSession: (session, key) => ask('create', () => db.createSession(session, key)),
     getSession: (id) => ask('get', () => db.getSession(id)),
@@ -169,10 +169,9 @@ function statements(sharing: Sharing, process: Process, bootId: () => string): S
     faultOccurrences: (selection) => ask('fault', () => journal.faultOccurrences(selection)),
     quarantine: (id, report) => ask('quarantine', () => db.quarantine(id, report)),
     problems: [],
-    isShared: false,
     connections: () => ({ size: 0, free: 0, waiting: 0 }),
-    lease: alone().lease,
-    hints: alone().hints,
+    lease: single.lease,
+    hints: single.hints,
     runners: undefined,
     now: () => db.now(),
     submit: (command) => ask('submit', () => db.submit(command)),
@@ -221,6 +220,7 @@ export class SharedHints implements Hints {
  * event loop of its daemon is blocked, and stops renewing when that takes too long.
  */
 class SharedLease implements Lease {
+  readonly isEndless = false
   readonly name: string
   fleet = { live: 1, held: 0 }
   bootId = newId()

@@ -69,7 +69,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const [first] = tokens.grants
   const token = (tokens.grants.find(({ isReadOnly }) => !isReadOnly) ?? first)?.token ?? ''
   const opened = await openEngine({ ...options, limits }, { log, secrets })
-  const { sessions, engine, store, runner, config, providers, observer } = opened
+  const { sessions, engine, store, runners, config, providers, observer } = opened
   try {
     const metrics = createMetrics({
       turnsDriven: () => engine.driven,
@@ -85,7 +85,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     observer.changed.add((sessionId) => hub.changed(sessionId))
     const recovered = await opened.recover()
     const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
-    const door = new ConsoleDoor(() => tokens.grants, options.now ?? Date.now, tickets)
+    const door = new ConsoleDoor(
+      () => tokens.grants,
+      () => store.now(),
+      tickets,
+    )
     const name = shownName(store)
     const sockets = new WebSocketApi({
       name,
@@ -110,13 +114,13 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
           const { name: model, baseUrl } = (await config.read()).model
           return { name: model, baseUrl: providers.viewOf(null)?.baseUrl ?? redact(baseUrl) }
         },
-        ready: () => readiness(store, { hasRunner: runner.known.length > 0, isClosing: opened.lifecycle.isDraining }),
+        ready: () => readiness(store, { hasRunner: runners.known.length > 0, isClosing: opened.lifecycle.isDraining }),
         metricsText: () => metrics.text(),
         routes: () => routes,
       }),
       ...checkpointHandlers(opened.undoing),
       ...processHandlers(opened.processes),
-      ...mcpHandlers(opened.outside),
+      ...mcpHandlers(opened.mcpServers),
       ...fleetHandlers(store),
       ...runnerHandlers(opened.runnerFleet),
       ...consoleHandlers(door, options.console ?? NO_CONSOLE),
@@ -166,7 +170,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sessions,
       recovered,
       store: sharedStore(options, store),
-      findRunner: () => findRunner(runner, log),
+      findRunner: () => findRunner(runners, log),
       close: (how = {}) => (closing ??= close(how)),
     }
   } catch (error) {

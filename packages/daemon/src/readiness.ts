@@ -7,11 +7,12 @@ export async function readiness(
   { hasRunner, isClosing }: { readonly hasRunner: boolean; readonly isClosing: boolean },
 ): Promise<DaemonReady> {
   const isHeld = store.lease.isHeld()
-  const journal = store.isShared ? (isHeld ? 'ok' : 'failed') : await journalState(store)
+  const isShared = !store.lease.isEndless
+  const journal = isShared ? (isHeld ? 'ok' : 'failed') : await journalState(store)
   const checks = {
     journal,
     runner: hasRunner ? 'ok' : 'not_connected',
-    store: store.isShared ? 'postgres' : 'sqlite',
+    store: isShared ? 'postgres' : 'sqlite',
     lease: isHeld ? 'held' : 'suspended',
     hints: store.hints.isUp ? 'ok' : 'down',
     closing: isClosing,

@@ -4,6 +4,7 @@ import type { ExitReport, Supervised } from '@breakfall/supervisor'
 import { headline, toDiagnostic } from '@breakfall/supervisor/internal'
 import type { Child, System } from '@breakfall/wire'
 import {
+  type Clock,
   type ConfigReader,
   type Engine,
   type LiveConfig,
@@ -18,11 +19,11 @@ import {
 export type SystemParts = {
   readonly store: Store
   readonly engine: Pick<Engine, 'driven'>
-  readonly runner: Runners
+  readonly runners: Runners
   readonly config: ConfigReader
   readonly providers: Providers
   readonly secrets: Secrets
-  readonly now: () => number
+  readonly clock: Clock
   readonly fixed: Pick<System, 'bootId' | 'version' | 'startedAt' | 'tokenFile' | 'stateDir' | 'gateway' | 'chaos'>
 }
 
@@ -40,7 +41,7 @@ export class SystemView {
   }
 
   async read(): Promise<System> {
-    const { fixed, engine, store, now, secrets } = this.#parts
+    const { fixed, engine, store, clock, secrets } = this.#parts
     const [journal, { counts }, runner, fleet] = await Promise.all([
       this.#journalNow(),
       store.listSessions({ limit: 0, withCounts: true }),
@@ -49,7 +50,7 @@ export class SystemView {
     ])
     const system: System = {
       ...fixed,
-      now: iso(now()),
+      now: iso(clock.now()),
       journal,
       turns: { driven: engine.driven, parked: counts?.parked ?? 0 },
       runner,
@@ -63,7 +64,7 @@ export class SystemView {
   // ---- details, in the order they are used above ----
 
   #journalNow(): Promise<System['journal']> {
-    const at = this.#parts.now()
+    const at = this.#parts.clock.now()
     if (this.#journal === undefined || at - this.#journal.at >= JOURNAL_MS || at < this.#journal.at)
       this.#journal = { at, value: this.#measureJournal() }
     return this.#journal.value
@@ -81,12 +82,12 @@ export class SystemView {
   }
 
   async #runnerNow(): Promise<System['runner']> {
-    const { runner, now } = this.#parts
-    const { address } = runner
-    const state = stateOf(runner)
+    const { runners, clock } = this.#parts
+    const { address } = runners
+    const state = stateOf(runners)
     const runnerId = address?.runnerId ?? null
     if (this.#runner?.state !== state || this.#runner.runnerId !== runnerId)
-      this.#runner = { state, runnerId, since: iso(now()) }
+      this.#runner = { state, runnerId, since: iso(clock.now()) }
     const url = address === undefined ? null : shownUrl(address.url)
     return { ...this.#runner, url, isolation: runnerId === null ? null : await this.#isolationOf(runnerId) }
   }
@@ -101,7 +102,7 @@ export class SystemView {
   /** Asked once per runner. Null while it does not answer. */
   async #isolationOf(runnerId: string): Promise<string | null> {
     if (this.#isolation?.runnerId === runnerId) return this.#isolation.level
-    const level = await this.#parts.runner.isolation(AbortSignal.timeout(ISOLATION_MS)).catch(() => undefined) // asked again later
+    const level = await this.#parts.runners.isolation(AbortSignal.timeout(ISOLATION_MS)).catch(() => undefined) // asked again later
     if (level !== undefined) this.#isolation = { runnerId, level }
     return level ?? null
   }
@@ -148,10 +149,10 @@ function exitView(report: ExitReport): Child['lastExit'] {
   return { kind, code, signal, phase, uptimeMs, headline: what, diagnoses: diagnoses.map(toDiagnostic), tail }
 }
 
-function stateOf(runner: Runners): System['runner']['state'] {
-  if (runner.known.length > 0) return 'connected'
-  if (runner.isStarting) return 'starting'
-  return runner.isLooking ? 'looking' : 'none'
+function stateOf({ known, isStarting, isLooking }: Runners): System['runner']['state'] {
+  if (known.length > 0) return 'connected'
+  if (isStarting) return 'starting'
+  return isLooking ? 'looking' : 'none'
 }
 
 const fallbacksOf = ({ model, ...live }: LiveConfig): System['model']['fallbacks'] =>

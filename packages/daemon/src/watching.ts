@@ -12,20 +12,20 @@ type WatchingParts = Omit<SystemParts, 'fixed'> & {
 }
 
 export function watching(parts: WatchingParts): { readonly system: SystemView; readonly hub: WatchHub } {
-  const { store, sessions, now, options, version, tokenFile, onError } = parts
+  const { store, sessions, clock, options, version, tokenFile, onError } = parts
   const { stateDir, gateway, chaos } = options
   const { bootId } = store.lease // as in the list of daemons
-  const startedAt = new Date(now()).toISOString()
+  const startedAt = new Date(clock.now()).toISOString()
   const has = { gateway: gateway !== undefined, chaos: chaos !== undefined }
   const system = new SystemView({ ...parts, fixed: { bootId, version, startedAt, tokenFile, stateDir, ...has } })
   const hub = new WatchHub({
-    now,
+    clock,
     bootId,
     overview: () => overviewOf(store, (row) => sessions.viewOf(row)),
     session: (id) => sessions.find(id),
     counts: () => countsOf(store),
     system: () => system.read(),
-    changedSince: store.isShared ? (since) => changedSince(store, since) : undefined,
+    changedSince: store.lease.isEndless ? undefined : (since) => changedSince(store, since),
     gateway,
     onError,
   })

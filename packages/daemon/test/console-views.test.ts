@@ -25,7 +25,7 @@ test('a bundle is the journal line by line, and without its texts it has neither
     runner: { isolation: 'process', level: 'process' },
   })
   assert.deepEqual((await api.call('GET', '/v1/boxes')).json, { boxes: [] }, 'a look starts no runner')
-  const { id } = await api.session({})
+  const { id } = await api.session({ policy: { approve: 'never' } })
   const events = await api.ended(id, await api.prompt(id, 'find the marmalade'))
   const bundle = async (query = ''): Promise<readonly Record<string, unknown>[]> => {
     const response = await fetch(`${api.url}/v1/sessions/${id}/export${query}`, {

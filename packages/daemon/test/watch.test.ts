@@ -14,6 +14,7 @@ import {
 import { WebSocket } from 'ws'
 import { atEnd } from '../../../test/kit/folder.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
+import { systemClock } from '../../engine/src/clock.ts'
 import { WatchHub } from '../../engine/src/engine/watch-hub.ts'
 import { rig } from './support/setup.ts'
 
@@ -150,7 +151,7 @@ test('a session that changes often is sent at most four times a second, and a sl
   let title = 0
   let reads = 0
   const hub = new WatchHub({
-    now: () => 0,
+    clock: systemClock({ now: () => 0 }),
     bootId: 'b',
     overview: () => Promise.resolve({ counts: {}, sessions: [] }),
     session: (id) => {

@@ -3,19 +3,19 @@
  * still or gives everything up when its lease says so.
  */
 import { Fault } from '@breakfall/faults'
-import { within } from '@breakfall/faults/internal'
-import type { Log } from './log.ts'
 import type { Engine } from './engine/engine.ts'
-import type { Ports } from './engine/ports.ts'
+import type { Lifecycle } from './engine/lifecycle.ts'
+import type { SessionParts } from './engine/session-parts.ts'
 import type { Sessions } from './engine/sessions.ts'
 import { WorkClaims } from './engine/work-claims.ts'
 import type { LeaseChange } from './store/sharing.ts'
 
 type FleetParts = {
-  readonly ports: Ports
+  readonly base: SessionParts
+  readonly lifecycle: Lifecycle
   readonly engine: Engine
   readonly sessions: Sessions
-  readonly log: Log
+  readonly shutdownMs: number
   /** Running turns have this long to end their step. */
   readonly drainMs: number
 }
@@ -26,24 +26,30 @@ export class Fleet {
   readonly #unlisten: () => void
 
   constructor(parts: FleetParts) {
-    const { ports, engine, sessions } = parts
+    const { engine, lifecycle, sessions } = parts
+    const { store, gate, clock, observer } = parts.base
     const { commands, loader } = sessions
     this.#parts = parts
     this.#claims = new WorkClaims({
-      ports,
+      store,
+      gate,
+      clock,
+      log: observer.log,
+      lifecycle,
       engine,
       loader,
       first: (session) => (session.row.asked > session.row.seen ? commands.empty(session) : Promise.resolve()),
       remove: (row) => commands.remove(row),
       placesMax: PLACES_MAX,
     })
-    this.#unlisten = ports.store.lease.on((change) => this.#changed(change))
+    this.#unlisten = store.lease.on((change) => this.#changed(change))
   }
 
   async start(url: string, configHash: string): Promise<void> {
-    const { ports, sessions } = this.#parts
-    if (!ports.store.isShared) return
-    await ports.store.lease.announce({ url, configHash, places: PLACES_MAX })
+    const { base, sessions } = this.#parts
+    const { lease } = base.store
+    if (lease.isEndless) return
+    await lease.announce({ url, configHash, places: PLACES_MAX })
     sessions.commands.start()
     this.#claims.start()
   }
@@ -55,32 +61,34 @@ export class Fleet {
 
   /** Claims nothing more, and lets every turn come to a stop. */
   async handOver(): Promise<void> {
-    const { ports, engine, sessions, drainMs } = this.#parts
-    ports.lifecycle.drain()
-    if (drainMs === 0) ports.lifecycle.close()
+    const { base, lifecycle, engine, sessions, drainMs } = this.#parts
+    lifecycle.drain()
+    if (drainMs === 0) lifecycle.close()
     await this.#leave()
-    if (drainMs > 0) await within(engine.allSettled(), drainMs) // turns come to the end of their step
-    ports.lifecycle.close()
+    if (drainMs > 0) await base.clock.within(engine.allSettled(), drainMs) // turns come to the end of their step
+    lifecycle.close()
     for (const session of sessions.loader.all)
       session.interrupt(new Fault('cancelled', { facts: { name: 'shutdown' } }))
   }
 
   /** Claims nothing more. */
   async #leave(): Promise<void> {
-    const told = this.#parts.ports.store.lease.drain().catch(() => undefined) // away: nothing can be claimed
-    await within(Promise.all([told, this.#claims.close()]), LEAVE_MS)
+    const { store, clock } = this.#parts.base
+    const drained = store.lease.drain().catch(() => undefined) // away: nothing can be claimed
+    await clock.within(Promise.all([drained, this.#claims.close()]), LEAVE_MS)
   }
 
   /** Everything is handed over: others may continue it now. */
   async close(): Promise<void> {
-    const { ports, sessions } = this.#parts
+    const { base, sessions } = this.#parts
     this.#unlisten()
-    await within(Promise.all([sessions.commands.close(), this.#claims.close()]), LEAVE_MS)
-    ports.store.hints.send({ kind: 'work' })
+    await base.clock.within(Promise.all([sessions.commands.close(), this.#claims.close()]), LEAVE_MS)
+    base.store.hints.send({ kind: 'work' })
   }
 
   #changed(change: LeaseChange): void {
-    const { log, sessions } = this.#parts
+    const { base, sessions } = this.#parts
+    const { log } = base.observer
     if (change === 'suspend') log.warn({}, 'the store does not answer: no turn continues until it does')
     if (change === 'resume') log.info({}, 'the store answers again')
     if (change === 'lost') {
@@ -92,10 +100,10 @@ export class Fleet {
 
   /** A person asked for it. The process keeps running: readers move to another daemon, and readers that come back are served. */
   async #drain(): Promise<void> {
-    const { ports, engine } = this.#parts
+    const { base, engine, shutdownMs } = this.#parts
     await this.handOver()
-    await within(engine.allSettled(), ports.limits.shutdownMs)
-    ports.feeds.endAll('draining')
+    await base.clock.within(engine.allSettled(), shutdownMs)
+    base.feeds.endAll('draining')
   }
 }
 

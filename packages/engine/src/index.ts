@@ -1,5 +1,6 @@
 /** Sessions, turns and the journal, without a server. For the programs of this repository: what it exports may change. */
 export { assemble } from './assemble.ts'
+export { type Clock, systemClock } from './clock.ts'
 export type { Engine } from './engine/engine.ts'
 export { type FedEvent, type Feed, REWOUND } from './engine/feed.ts'
 export type { SessionReading } from './engine/loader.ts'
@@ -22,7 +23,7 @@ export {
   type RunnerConfig,
   type UnfinishedTurn,
 } from './options.ts'
-export type { OutsideTools } from './outside/outside-tools.ts'
+export type { McpServers } from './outside/outside-tools.ts'
 export { providersOf, shownUrl } from './providers/bind.ts'
 export type { Providers } from './providers/providers.ts'
 export { readEarlierFolders } from './runner/earlier-folders.ts'

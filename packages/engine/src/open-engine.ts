@@ -3,7 +3,6 @@
  * Whoever serves it attaches what listens between `openEngine` and `recover`, and closes its own doors between `handOver` and `close`.
  */
 import { mkdirSync } from 'node:fs'
-import { within } from '@breakfall/faults/internal'
 import manifest from '../package.json' with { type: 'json' }
 import { assemble } from './assemble.ts'
 import type { Log } from './log.ts'
@@ -22,7 +21,7 @@ export async function openEngine(options: EngineOptions, given: Given): Promise<
   mkdirSync(stateDir, { recursive: true, mode: 0o700 })
   if (options.store !== undefined) given.secrets.set('store', passwordsIn([options.store.url, options.store.hintsUrl]))
   const store = await openStore(options, manifest.version)
-  noteEarlierFolders(stateDir, given.log, options.now ?? Date.now)
+  noteEarlierFolders(stateDir, given.log, store.now())
   try {
     return engineOn(store, options, given)
   } catch (error) {
@@ -35,7 +34,7 @@ export async function openEngine(options: EngineOptions, given: Given): Promise<
 export function engineOn(store: Store, options: EngineOptions, given: Given) {
   const limits = { ...ENGINE_LIMITS, ...options.limits }
   const parts = assemble(options, { ...given, limits, store })
-  const { sessions, engine, boxReleases, retention, fleet, feeds, runner } = parts
+  const { sessions, engine, boxReleases, retention, fleet, feeds, runners, clock } = parts
   return {
     ...parts,
     store,
@@ -51,20 +50,20 @@ export function engineOn(store: Store, options: EngineOptions, given: Given) {
     async handOver({ releaseBoxes = false } = {}): Promise<void> {
       boxReleases.close()
       await fleet.handOver()
-      await within(engine.allSettled(), limits.shutdownMs)
-      if (releaseBoxes) await within(boxReleases.releaseAll(), limits.shutdownMs)
-      await within(retention.close(), limits.shutdownMs)
+      await clock.within(engine.allSettled(), limits.shutdownMs)
+      if (releaseBoxes) await clock.within(boxReleases.releaseAll(), limits.shutdownMs)
+      await clock.within(retention.close(), limits.shutdownMs)
       await fleet.close()
-      feeds.endAll(store.isShared ? 'draining' : 'shutting_down')
+      feeds.endAll(store.lease.isEndless ? 'shutting_down' : 'draining')
     },
     /** After `handOver`. */
     async close({ stopRunner = false } = {}): Promise<void> {
-      await Promise.all([parts.providers.stop(), parts.outside.stop()])
+      await Promise.all([parts.providers.stop(), parts.mcpServers.stop()])
       await feeds.close()
       await parts.runnerFleet?.registration.close()
-      if (stopRunner) await runner.stopLocal()
+      if (stopRunner) await runners.stopLocal()
       await store.close()
-      await runner.close() // last: a call that it cuts off must not reach the journal as a failure
+      await runners.close() // last: a call that it cuts off must not reach the journal as a failure
     },
   }
 }
@@ -72,9 +71,9 @@ export function engineOn(store: Store, options: EngineOptions, given: Given) {
 // ---- details ----
 
 /** Nothing depends on it but sessions of earlier versions: an engine starts without it. */
-function noteEarlierFolders(stateDir: string, log: Log, now: () => number): void {
+function noteEarlierFolders(stateDir: string, log: Log, now: number): void {
   try {
-    const dropped = takeInEarlierFolders(stateDir, new Date(now()).toISOString())
+    const dropped = takeInEarlierFolders(stateDir, new Date(now).toISOString())
     if (dropped.length > 0)
       log.warn({ folders: dropped }, 'runs of an earlier version had opened these to every caller')
   } catch (err) {

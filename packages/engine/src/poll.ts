@@ -1,15 +1,18 @@
 /** Runs something now and then, and at once when it is asked to: one run at a time, and a request during a run causes one more. */
+import type { Clock, Timer } from './clock.ts'
 
 export class Poll {
   readonly #run: () => Promise<void>
   readonly #everyMs: () => number
-  #timer: NodeJS.Timeout | undefined
+  readonly #clock: Pick<Clock, 'after'>
+  #timer: Timer | undefined
   #running: Promise<void> | undefined
   #isAskedAgain = false
   #isClosed = false
 
   /** `run` never rejects. `everyMs` is asked before each wait. */
-  constructor(everyMs: () => number, run: () => Promise<void>) {
+  constructor(everyMs: () => number, run: () => Promise<void>, clock: Pick<Clock, 'after'>) {
+    this.#clock = clock
     this.#everyMs = everyMs
     this.#run = run
   }
@@ -26,7 +29,7 @@ export class Poll {
   }
 
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = undefined
   }
 
@@ -49,10 +52,10 @@ export class Poll {
 
   #wait(): void {
     if (this.#isClosed) return
-    this.#timer = setTimeout(() => {
+    const next = (): void => {
       this.now()
       this.#wait()
-    }, this.#everyMs())
-    this.#timer.unref()
+    }
+    this.#timer = this.#clock.after(this.#everyMs(), next).unref()
   }
 }

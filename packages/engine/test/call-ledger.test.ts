@@ -1,6 +1,7 @@
 /** Who knows whether a call may have started, and that only the session changes itself. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { mayHaveReachedBox } from '../src/engine/box-tools.ts'
 import { CallLedger } from '../src/engine/call-ledger.ts'
 import type { LiveSession } from '../src/engine/live-session.ts'
 import { reduce } from '../src/turn/reduce.ts'
@@ -23,17 +24,20 @@ const events = eventsOf([
   { type: 'box-moved', from: 'r1', to: 'r2', because: 'silent', filesKept: true },
 ])
 const foldOf = (count: number): SessionFold => events.slice(0, count).reduce(reduce, EMPTY_FOLD)
-const IN_BOX = { runnerId: 'r1' }
+const IN_BOX = { runnerId: 'r1', tools: [] }
 
 test('of the calls that an earlier process left open, only the first can have started', () => {
   const started = (ledger: CallLedger): readonly boolean[] => ['c2', 'c3'].map((id) => ledger.mayHaveStarted(id))
-  assert.deepEqual(started(new CallLedger(foldOf(6), IN_BOX)), [true, false])
-  assert.deepEqual(started(new CallLedger(foldOf(6), { runnerId: null })), [false, false])
-  assert.deepEqual(started(new CallLedger(foldOf(6), { runnerId: 'r1', boxReleased: true })), [false, false])
+  assert.deepEqual(started(new CallLedger(foldOf(6), IN_BOX, mayHaveReachedBox)), [true, false])
+  assert.deepEqual(started(new CallLedger(foldOf(6), { runnerId: null, tools: [] }, mayHaveReachedBox)), [false, false])
+  assert.deepEqual(started(new CallLedger(foldOf(6), { ...IN_BOX, boxReleased: true }, mayHaveReachedBox)), [
+    false,
+    false,
+  ])
 })
 
 test('a call counts as started unless every request of it was refused', () => {
-  const ledger = new CallLedger(foldOf(2), IN_BOX)
+  const ledger = new CallLedger(foldOf(2), IN_BOX, mayHaveReachedBox)
   ledger.committed(events.slice(2, 5), foldOf(5))
   assert.equal(ledger.mayHaveStarted('c1'), false)
   ledger.starting('c1')
@@ -47,7 +51,7 @@ test('a call counts as started unless every request of it was refused', () => {
 })
 
 test('in the box that a session moved to, nothing has started', () => {
-  const ledger = new CallLedger(foldOf(6), IN_BOX)
+  const ledger = new CallLedger(foldOf(6), IN_BOX, mayHaveReachedBox)
   ledger.committed(events.slice(6), foldOf(7))
   assert.equal(ledger.mayHaveStarted('c2'), false)
 })

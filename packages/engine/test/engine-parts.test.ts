@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { Fault } from '@breakfall/faults'
 import type { EventDraft, Exec, ExecExit } from '@breakfall/wire'
 import { waitOf, waitsFor } from '@breakfall/wire/turn'
+import { systemClock } from '../src/clock.ts'
 import { killBash, commandOutcome } from '../src/engine/bash.ts'
 import { Coalescer, type TextDraft } from '../src/engine/coalesce.ts'
 import { Pacing } from '../src/engine/pacing.ts'
@@ -20,12 +21,13 @@ const delta = (part: string, text: string): TextDraft => ({
   part,
   text,
 })
+const CLOCK = systemClock({ now: Date.now })
 const samePart = (part: string) => (held: TextDraft) => 'part' in held && held.part === part
 const textOf = (draft: EventDraft): string => ('text' in draft ? draft.text : '')
 
 test('small chunks become one event; chunks of different parts stay apart and in order', async () => {
   const written: EventDraft[] = []
-  const out = new Coalescer(async (drafts) => void written.push(...drafts), { ms: 10_000, chars: 100 })
+  const out = new Coalescer(async (drafts) => void written.push(...drafts), CLOCK, { ms: 10_000, chars: 100 })
   await out.push(delta('p1', 'a'), samePart('p1'))
   await out.push(delta('p1', 'b'), samePart('p1'))
   await out.push(delta('p2', 'c'), samePart('p2'))
@@ -47,7 +49,7 @@ test('the first chunk is written at once, the next ones by the clock, a large on
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const written: string[] = []
   const write = async (drafts: readonly EventDraft[]) => void written.push(...drafts.map(textOf))
-  const out = new Coalescer(write, { ms: 25, chars: 4 })
+  const out = new Coalescer(write, CLOCK, { ms: 25, chars: 4 })
   await out.push(delta('p', 'a'), samePart('p'))
   await settled()
   assert.deepEqual(written, ['a'])
@@ -65,7 +67,7 @@ test('the first chunk is written at once, the next ones by the clock, a large on
 })
 
 test('a failed background write is reported by the next push or flush', async () => {
-  const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), { ms: 25, chars: 100 })
+  const out = new Coalescer(() => Promise.reject(new Fault('journal_full')), CLOCK, { ms: 25, chars: 100 })
   await out.push(delta('p', 'x'), samePart('p'))
   await settled()
   await assert.rejects(out.push(delta('p', 'y'), samePart('p')), /no space left/)
@@ -76,7 +78,10 @@ test('no text is lost or doubled, whatever the chunks', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom('p1', 'p2'), fc.string({ maxLength: 6 }))), async (pieces) => {
       let written = ''
-      const out = new Coalescer(async (drafts) => void (written += drafts.map(textOf).join('')), { ms: 1, chars: 8 })
+      const out = new Coalescer(async (drafts) => void (written += drafts.map(textOf).join('')), CLOCK, {
+        ms: 1,
+        chars: 8,
+      })
       for (const [part, text] of pieces) await out.push(delta(part, text), samePart(part))
       await out.flush()
       assert.equal(written, pieces.map(([, text]) => text).join(''))
@@ -190,7 +195,7 @@ test('the model gets the two ends of a long text', () => {
 
 test('bad arguments and unknown tools are refused with a message that names the mistake', () => {
   const all = ['bash', 'read'] as const
-  assert.deepEqual(parseCall('bash', { command: 'ls' }, all), { tool: 'bash', given: { command: 'ls' } })
+  assert.deepEqual(parseCall('bash', { command: 'ls' }, all), { tool: 'bash', input: { command: 'ls' } })
   assert.throws(() => parseCall('bash', { command: 3 }, all), /command must be a shell command/)
   assert.throws(() => parseCall('bash', { command: 'ls', cwd: '/' }, all), /there is no field cwd/)
   assert.throws(
@@ -350,7 +355,7 @@ test('a session without readers keeps no events in memory, and a later reader mi
 test('ten turns start at once and the rest one by one; later turns use the free slots again', (t) => {
   let now = 1_000
   t.mock.method(performance, 'now', () => now)
-  const pacing = new Pacing({ probeMs: 1 })
+  const pacing = new Pacing({ clock: CLOCK, probeMs: 1 })
   const places = (count: number): number[] => Array.from({ length: count }, () => pacing.startDelayMs())
   assert.deepEqual(places(13), [...Array.from({ length: 10 }, () => 0), 25, 50, 75])
   now += 150
@@ -362,7 +367,7 @@ test('ten turns start at once and the rest one by one; later turns use the free 
 test('daemons that share a store share the pace: together ten at once and forty a second', (t) => {
   t.mock.method(performance, 'now', () => 1_000)
   const delays = (daemons: number): number[] => {
-    const pacing = new Pacing({ probeMs: 1, daemons: () => daemons })
+    const pacing = new Pacing({ clock: CLOCK, probeMs: 1, daemons: () => daemons })
     return Array.from({ length: 6 }, () => pacing.startDelayMs())
   }
   assert.deepEqual(delays(3), [0, 0, 0, 75, 150, 225])

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fault, isFault } from '@breakfall/faults'
+import { systemClock } from '../src/clock.ts'
 import { JoinedRunners } from '../src/runner/joined-runners.ts'
 import type { RunnerRegistry, RunnerRow } from '../src/store/sharing.ts'
 
@@ -44,7 +45,8 @@ function registryOf(row: () => RunnerRow, answer: <T>(value: T) => Promise<T>): 
 const joinedOf = (
   registry: RunnerRegistry,
   onToken: (runnerId: string, token: string) => void = () => undefined,
-): JoinedRunners => new JoinedRunners({ registry, hints, key: undefined, dice: () => 0, onToken })
+): JoinedRunners =>
+  new JoinedRunners({ registry, hints, key: undefined, clock: systemClock({ now: Date.now, dice: () => 0 }), onToken })
 
 test('a runner that moved is found in the store although the hint about it is late', async (t) => {
   let row = ROW

@@ -1,10 +1,11 @@
 /** Probes that many turns share. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { systemClock } from '../src/clock.ts'
 import { Pacing } from '../src/engine/pacing.ts'
 
 test('a fresh probe starts after it was asked for, and all who ask while one runs share the next one', async () => {
-  const pacing = new Pacing({ probeMs: 60_000 })
+  const pacing = new Pacing({ probeMs: 60_000, clock: systemClock({ now: Date.now }) })
   const runs: PromiseWithResolvers<boolean>[] = []
   const run = (): Promise<boolean> => {
     const started = Promise.withResolvers<boolean>()
@@ -31,7 +32,7 @@ test('a fresh probe starts after it was asked for, and all who ask while one run
 })
 
 test('a probe ends when the last of those who wait for it has gone, and the next caller starts another', async () => {
-  const pacing = new Pacing({ probeMs: 60_000 })
+  const pacing = new Pacing({ probeMs: 60_000, clock: systemClock({ now: Date.now }) })
   const runs: AbortSignal[] = []
   const run = (signal: AbortSignal): Promise<boolean> => {
     runs.push(signal)

@@ -1,8 +1,10 @@
 /** A poll misses no request, whenever it comes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { systemClock } from '../src/clock.ts'
 import { Poll } from '../src/poll.ts'
 
+const CLOCK = systemClock({ now: Date.now })
 const NEVER_MS = 60_000
 
 test('a request is followed by a run, however many microtasks after the last one it comes', async () => {
@@ -11,6 +13,7 @@ test('a request is followed by a run, however many microtasks after the last one
     const poll = new Poll(
       () => NEVER_MS,
       async () => void (runs += 1),
+      CLOCK,
     )
     poll.now()
     for (let n = 0; n < microtasks; n += 1) await Promise.resolve()
@@ -33,6 +36,7 @@ test('requests during a run cause one more, and none runs beside another', async
       await new Promise(setImmediate)
       atOnce -= 1
     },
+    CLOCK,
   )
   poll.now()
   for (let n = 0; n < 5; n += 1) poll.now()

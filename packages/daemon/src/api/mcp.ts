@@ -3,17 +3,17 @@ import { randomUUID } from 'node:crypto'
 import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
 import type { McpServer } from '@breakfall/mcp'
-import type { OutsideTools } from '@breakfall/engine'
+import type { McpServers } from '@breakfall/engine'
 import type { SomeHandlers } from './operations.ts'
 
-export function mcpHandlers(outside: OutsideTools) {
+export function mcpHandlers(servers: McpServers) {
   const serverIn = (context: RequestContext): McpServer => {
     const name = context.params['name'] ?? ''
-    return outside.server(name) ?? notFound(name)
+    return servers.server(name) ?? notFound(name)
   }
   return {
-    listMcpServers: () => outside.list,
-    getMcpServer: async ({ params }) => (await outside.detail(params.name)) ?? notFound(params.name),
+    listMcpServers: () => servers.list,
+    getMcpServer: async ({ params }) => (await servers.detail(params.name)) ?? notFound(params.name),
     restartMcpServer: async (context) => {
       await context.body()
       const server = serverIn(context)

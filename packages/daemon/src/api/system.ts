@@ -19,7 +19,7 @@ type SystemParts = {
   readonly system: SystemView
   readonly hub: WatchHub
   readonly limits: DaemonLimits
-  readonly runner: Runners
+  readonly runners: Runners
   readonly options: Pick<DaemonOptions, 'gateway' | 'faultPage'>
   /** The routes that are served. */
   readonly routes: () => Parameters<typeof openApiDocument>[1]
@@ -46,7 +46,7 @@ export function systemHandlers(parts: SystemParts) {
     getModel: () => parts.model(),
     getSystem: () => parts.system.read(),
     watch: (context) => streamWatch(context, parts.hub, parts.limits),
-    listBoxes: ({ signal }) => boxesAt(parts.runner, signal),
+    listBoxes: ({ signal }) => boxesAt(parts.runners, signal),
     listFaults: () => ({ faults: catalogue() }),
     getFault: ({ params }) => faultPageOf(params.category, options.faultPage),
     getGateway: () => {

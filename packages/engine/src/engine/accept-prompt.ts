@@ -5,8 +5,8 @@ import { questionOf } from '@breakfall/wire/turn'
 import type { SessionData } from '../rows.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { supersededDraft } from './ending.ts'
+import type { Folders } from './folders.ts'
 import type { LiveSession, Writing } from './live-session.ts'
-import type { Ports } from './ports.ts'
 import { type ChosenModel, startingTurn, type TurnOpening } from './turn-opening.ts'
 
 const QUEUE_MAX = 100
@@ -33,7 +33,7 @@ export function accepted(
   session: LiveSession,
   { turnId, prompt, queue, sameFolder = 'share', traceparent }: PromptRequest & { readonly turnId: string },
   opening: TurnOpening & ChosenModel,
-  { folders }: Pick<Ports, 'folders'>,
+  folders: Folders,
 ): Writing {
   const { turn } = fold
   const traced = traceparent === undefined ? {} : { traceparent }

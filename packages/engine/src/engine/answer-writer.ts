@@ -13,11 +13,10 @@ import { SecretStream } from '../secrets.ts'
 import type { TurnFold } from '../turn/state.ts'
 import { addCost, type Price, totalCost, type Used, usedOf } from '../turn/cost.ts'
 import { addUsage } from '../turn/usage.ts'
-import { changedFiles } from './changed-files.ts'
 import { Coalescer, type TextDraft } from './coalesce.ts'
 import { NOTES_FILE } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
-import type { Ports } from './ports.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
 
 const DRAFT_EVERY_MS = 1_000
 
@@ -44,7 +43,7 @@ type EventOf<T extends TryEvent['type']> = Extract<TryEvent, { type: T }>
 type Delta = EventOf<'text-delta'> | EventOf<'reasoning-delta'>
 
 export class AnswerWriter implements AttemptWriter {
-  readonly #ports: Ports
+  readonly #tools: ToolCatalog
   readonly #session: LiveSession
   readonly #attempt: number
   readonly #price: Price | undefined
@@ -57,14 +56,14 @@ export class AnswerWriter implements AttemptWriter {
   calling: string | undefined
   #draftedAt = Number.NEGATIVE_INFINITY
 
-  constructor(ports: Ports, session: LiveSession, attempt: number, { requestBytes, definitions, price }: Asked) {
+  constructor(tools: ToolCatalog, session: LiveSession, attempt: number, { requestBytes, definitions, price }: Asked) {
     this.#requestBytes = requestBytes
     this.#definitions = definitions
-    this.#ports = ports
+    this.#tools = tools
     this.#session = session
     this.#attempt = attempt
     this.#price = price
-    this.#out = new Coalescer((drafts) => session.append(...drafts))
+    this.#out = new Coalescer((drafts) => session.append(...drafts), session.clock)
     const { secrets } = session
     this.#text = { 'text-delta': new SecretStream(secrets), 'reasoning-delta': new SecretStream(secrets) }
   }
@@ -117,7 +116,7 @@ export class AnswerWriter implements AttemptWriter {
   async #draftCall({ attempt, part, tool, argumentsBytes }: EventOf<'tool-draft'>): Promise<void> {
     if (tool !== '') this.calling = tool
     await this.#showRest()
-    const now = this.#ports.now()
+    const now = this.#session.clock.now()
     if (now - this.#draftedAt < DRAFT_EVERY_MS) return
     this.#draftedAt = now
     await this.#out.flush({ ...this.#place, type: 'tool-draft', attempt, part, tool, argumentsBytes })
@@ -131,7 +130,7 @@ export class AnswerWriter implements AttemptWriter {
     if (this.#calls.length > 0) return this.#releaseCalls(used)
     const turn = this.#session.currentTurn
     const cost = totalCost(addCost(turn.cost, used.usage, used.cost))
-    const files = await changedFiles(this.#ports, this.#session, this.#session.signal)
+    const files = await this.#tools.changedFiles(this.#session, this.#session.signal)
     await this.#session.append({
       type: 'turn-end',
       turnId: turn.id,
@@ -156,7 +155,7 @@ export class AnswerWriter implements AttemptWriter {
       const execId = `${turnId}-${step}-${index + 1}`
       const definition = this.#definitions.get(tool)
       const shown = definition === undefined ? {} : { definition }
-      const traceparent = this.#ports.traces.beginTool({ turnId, callId: id, tool })
+      const traceparent = this.#session.observer.traces.beginTool({ turnId, callId: id, tool })
       const traced = traceparent === undefined ? {} : { traceparent }
       const noted = NOTES_FILE.has(tool) ? { notesFile: true } : {}
       const known = { ...shown, ...traced, ...noted }

@@ -4,27 +4,25 @@ import { canContinue, shownText, takesPrefill } from '@breakfall/model/internal'
 import { planCompaction } from '../turn/compaction.ts'
 import { conversationBytes, toMessages } from '../turn/messages.ts'
 import { AnswerWriter, discardDrafts } from './answer-writer.ts'
-import { askModel, requestFacts, systemOf, targetFor } from './ask-model.ts'
+import { askModel, type ModelPort, requestFacts, systemOf, targetFor } from './ask-model.ts'
 import type { LiveSession } from './live-session.ts'
-import { CONTINUE, type Performed } from './performed.ts'
-import type { Ports } from './ports.ts'
-import { toolsOnOffer } from './offered.ts'
+import { CONTINUE, type StepResult } from './step-result.ts'
 
-export async function performAnswer(ports: Ports, session: LiveSession, attempt: number): Promise<Performed> {
-  const offered = await toolsOnOffer(ports, session)
+export async function performAnswer(models: ModelPort, session: LiveSession, attempt: number): Promise<StepResult> {
+  const offered = await models.tools.onOffer(session)
   const { fold } = session
   const kept = shownText(session.currentTurn.answer)
-  const messages = toMessages(fold.entries, systemOf(ports, session))
+  const messages = toMessages(fold.entries, systemOf(models, session))
   const request = { messages, tools: offered.specs, promptCache: true }
-  const chosen = await targetFor(ports, session, request)
+  const chosen = await targetFor(models, session, request)
   if (kept !== '' && !canContinue(chosen.target, kept)) return takeBack(session)
-  const facts = requestFacts(ports, session)
+  const facts = requestFacts(models, session)
   const requestBytes = facts.fixedBytes + conversationBytes(fold.entries)
-  return askModel(ports, session, chosen, {
+  return askModel(models, session, chosen, {
     attempt,
     kept,
     requestBytes,
-    writer: new AnswerWriter(ports, session, attempt, {
+    writer: new AnswerWriter(models.tools, session, attempt, {
       requestBytes,
       definitions: offered.definitions,
       price: chosen.price,
@@ -37,7 +35,7 @@ export async function performAnswer(ports: Ports, session: LiveSession, attempt:
 // ---- details ----
 
 /** The configured model cannot continue the kept text: the text is discarded, and the model is asked for the whole answer. */
-async function takeBack(session: LiveSession): Promise<Performed> {
+async function takeBack(session: LiveSession): Promise<StepResult> {
   const turn = session.currentTurn
   const because = new Fault('model_stream_interrupted', {
     turnId: turn.id,

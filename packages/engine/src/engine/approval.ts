@@ -1,5 +1,5 @@
 /**
- * Approvals: which calls wait for a person, how they ask, and what an answer does.
+ * Approvals: how a call asks a person, and what an answer does. Which calls ask is said by the tools.
  *
  * I1  The question and the park are one append: a crash leaves both or neither.
  * I2  A call that waits has not started, and stays so until an answer is in the journal.
@@ -10,28 +10,10 @@ import { deadlineAt } from '../turn/next.ts'
 import type { SessionFold, ToolCall } from '../turn/state.ts'
 import { stopTurn } from './ending.ts'
 import type { LiveSession } from './live-session.ts'
-import { isMcpTool } from './mcp-call.ts'
-import { parkTurn } from './park.ts'
+import { parkTurn, type WaitPort } from './park.ts'
 import { notRun } from './tool-outcome.ts'
-import type { Ports } from './ports.ts'
 
-/** Why this call needs a yes, or null if it does not. */
-export function approvalFor(ports: Pick<Ports, 'outside'>, session: LiveSession, call: ToolCall): string | null {
-  const { approve } = session.policy
-  if (approve === 'never') return null
-  if (approve === 'always') return 'the policy asks before every call'
-  if (isMcpTool(call.tool)) {
-    const tool = ports.outside.tool(call.tool)
-    return tool?.isSafe === true
-      ? null
-      : 'it runs outside the sandbox, and the configuration does not trust it as read-only'
-  }
-  const isPure =
-    call.tool === 'read' || call.tool === 'process' || ports.outside.custom.get(call.tool)?.effect === 'pure'
-  return levelOf(session) === 'process' && !isPure ? 'this box is no sandbox: commands run as you' : null
-}
-
-export async function askApproval(ports: Ports, session: LiveSession, call: ToolCall, why: string): Promise<void> {
+export async function askApproval(waits: WaitPort, session: LiveSession, call: ToolCall, why: string): Promise<void> {
   const turn = session.currentTurn
   const { policy } = session
   const fault = new Fault('approval_needed', {
@@ -40,9 +22,9 @@ export async function askApproval(ports: Ports, session: LiveSession, call: Tool
     errorRaw: `approve is ${policy.approve}`,
   })
   const situation = { at: 'limit', because: 'approval_needed', deadlineAt: deadlineAt(turn, policy) } as const
-  const decision = decide(fault.report, situation, policy, ports.now())
-  if (decision.action !== 'park') return stopTurn(ports, session, [call], withDecision(fault, decision))
-  const expiresAt = new Date(ports.now() + policy.approveMsMax).toISOString()
+  const decision = decide(fault.report, situation, policy, session.clock.now())
+  if (decision.action !== 'park') return stopTurn(waits.tools, session, [call], withDecision(fault, decision))
+  const expiresAt = new Date(session.clock.now() + policy.approveMsMax).toISOString()
   const { callId, tool, arguments: given } = call
   const question = {
     type: 'approval-requested',
@@ -53,7 +35,7 @@ export async function askApproval(ports: Ports, session: LiveSession, call: Tool
     why,
     expiresAt,
   } as const
-  await parkTurn(ports, session, fault.report, null, decision.because, question) // I1
+  await parkTurn(waits, session, fault.report, null, { because: decision.because, asked: question }) // I1
 }
 
 /** The events of an answer, none if it was given before. Throws if the turn does not wait, or not for this call. */
@@ -80,9 +62,3 @@ export async function denyCall(session: LiveSession, { callId }: ToolCall, reaso
   )
   await session.append({ type: 'tool-result', turnId: session.currentTurn.id, callId, outcome, text })
 }
-
-// ---- details ----
-
-/** The level of the box, or the one that its creator asked for while there is none yet. */
-const levelOf = ({ box, data }: LiveSession): string | undefined =>
-  box.seen?.isolation.level ?? data.level ?? data.box.isolation?.level ?? data.box.isolation?.min

@@ -9,10 +9,10 @@
  */
 import { type Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
-import { type AnswerRequest, type Fallback, type TryOptions, type Usage } from '@breakfall/model'
+import type { AnswerRequest, Fallback, TryEvent, TryOptions, Usage } from '@breakfall/model'
 import { ladderOf, nextRung, type Target, targetsOf } from '@breakfall/model/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
-import type { TurnModel } from '../providers/providers.ts'
+import type { Providers, TurnModel } from '../providers/providers.ts'
 import { type Price, priceOf, usedOf } from '../turn/cost.ts'
 import { fixedBytes } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
@@ -20,11 +20,17 @@ import type { RequestFacts } from '../turn/state.ts'
 import type { EventDraftOf } from '@breakfall/wire'
 import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { LiveSession } from './live-session.ts'
-import { CONTINUE, type Performed } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { CONTINUE, type StepResult } from './step-result.ts'
 import { waitForServer } from './served-wait.ts'
-import { offeredTools } from './offered.ts'
-import { openingOf } from './turn-opening.ts'
+import { openingOf, type OpeningParts } from './turn-opening.ts'
+
+/** What models are asked with. */
+export type ModelPort = OpeningParts & {
+  /** The model servers of the sessions. Their configuration is read again for every answer. */
+  readonly providers: Providers
+  /** One attempt at an answer. The engine decides what follows. */
+  readonly tryAnswer: (request: AnswerRequest, options: TryOptions) => AsyncIterable<TryEvent>
+}
 
 /** The model that is asked now, and the request to it. */
 export type Chosen = {
@@ -56,11 +62,11 @@ export type Question = {
 }
 
 export async function targetFor(
-  ports: Ports,
+  models: ModelPort,
   session: LiveSession,
   request: Pick<AnswerRequest, 'messages' | 'tools' | 'promptCache'>,
 ): Promise<Chosen> {
-  const model = await ports.providers.forTurn(session.id, session.data, session.currentTurn)
+  const model = await models.providers.forTurn(session.id, session.data, session.currentTurn)
   const { baseUrl, name, api, apiKey, profile, background, outputTokensMax: maxTokens } = model.endpoint
   const first = { ...request, baseUrl, model: name, api, apiKey, profile, background, maxTokens }
   const targets = targetsOf(first, fallbacksOf(model))
@@ -71,7 +77,7 @@ export async function targetFor(
   return {
     target,
     fallbacks: targets.length - 1 - index,
-    next: nextTarget(ports, targets[index + 1]),
+    next: nextTarget(models, targets[index + 1]),
     local: isServed(model, index) ? model.served : undefined,
     price: priceOf(endpoint, target.api), // a fallback at the same server has its own, because it is another model
     missingKey: index === 0 ? model.missingKey : undefined,
@@ -80,48 +86,48 @@ export async function targetFor(
 }
 
 /** The name of the model that a step asks first. */
-export function modelNow(ports: Ports, session: LiveSession): string {
-  const windows = ports.providers.windowsOf(session.data, session.currentTurn)
+export function modelNow(models: ModelPort, session: LiveSession): string {
+  const windows = models.providers.windowsOf(session.data, session.currentTurn)
   return windows[targetIndex(session, windows.length)]?.model ?? ''
 }
 
 /** What `next` has to know about the request, from the configuration that was read last. */
-export function requestFacts(ports: Ports, session: LiveSession): RequestFacts {
+export function requestFacts(models: ModelPort, session: LiveSession): RequestFacts {
   const { turn } = session.fold
   if (turn === null || !turn.answer.isAnswering) return NO_REQUEST
-  const windows = ports.providers.windowsOf(session.data, turn)
+  const windows = models.providers.windowsOf(session.data, turn)
   const window = windows[targetIndex(session, windows.length)]
   return {
     model: window?.model ?? '',
     contextTokens: window?.contextTokens ?? null,
-    fixedBytes: fixedBytesOf(ports, session),
+    fixedBytes: fixedBytesOf(models, session),
   }
 }
 
 export async function askModel(
-  ports: Ports,
+  models: ModelPort,
   session: LiveSession,
   chosen: Chosen,
   question: Question,
-): Promise<Performed> {
-  if (chosen.missingKey !== undefined) return failedBefore(ports, session, chosen, question, chosen.missingKey)
-  if (chosen.local === undefined) return ask(ports, session, chosen, question, undefined)
+): Promise<StepResult> {
+  if (chosen.missingKey !== undefined) return failedBefore(session, chosen, question, chosen.missingKey)
+  if (chosen.local === undefined) return ask(models, session, chosen, question, undefined)
   let served: LocalModelRequest
   try {
     served = await waitForServer(session, chosen.local)
   } catch (thrown) {
     if (session.signal.aborted || !isFault(thrown)) throw thrown
-    return failedBefore(ports, session, chosen, question, thrown) // the server was given up
+    return failedBefore(session, chosen, question, thrown) // the server was given up
   }
   using request = served
-  return await ask(ports, session, chosen, question, request)
+  return await ask(models, session, chosen, question, request)
 }
 
 // ---- details, in the order they are used above ----
 
 /** The system prompt of the turn. Journals of earlier versions do not have it. */
-export const systemOf = (ports: Ports, session: LiveSession): string =>
-  session.fold.system ?? openingOf(ports, session).system
+export const systemOf = (models: ModelPort, session: LiveSession): string =>
+  session.fold.system ?? openingOf(models, session).system
 
 const NO_REQUEST: RequestFacts = { model: '', contextTokens: null, fixedBytes: 0 }
 
@@ -136,63 +142,57 @@ const fallbacksOf = ({ fallback }: TurnModel): readonly Fallback[] =>
     return { ...rest, ...limited, ...(name === undefined ? {} : { model: name }) }
   })
 
-function nextTarget(ports: Ports, target: Target | undefined): Chosen['next'] {
+function nextTarget(models: ModelPort, target: Target | undefined): Chosen['next'] {
   if (target === undefined) return undefined
   const { api, request } = target
-  return { model: request.model, provider: ports.providers.viewAt(request.baseUrl, api) }
+  return { model: request.model, provider: models.providers.viewAt(request.baseUrl, api) }
 }
 
 /** A fallback without a base URL is another model at the first model's server. */
 const isServed = ({ fallback }: TurnModel, index: number): boolean =>
   index === 0 || fallback[index - 1]?.baseUrl === undefined
 
-function fixedBytesOf(ports: Ports, session: LiveSession): number {
-  const system = systemOf(ports, session)
-  const { specs } = offeredTools(ports, session)
+function fixedBytesOf(models: ModelPort, session: LiveSession): number {
+  const system = systemOf(models, session)
+  const { specs } = models.tools.offered(session)
   return session.fixedBytes.get([system, specs], () => fixedBytes(system, specs))
 }
 
 /** The attempt cannot even be sent. */
-function failedBefore(
-  ports: Ports,
-  session: LiveSession,
-  chosen: Chosen,
-  question: Question,
-  fault: Fault,
-): Promise<Performed> {
-  return failed(ports, session, chosen, question, { fault, diverged: false, contentStarted: false })
+function failedBefore(session: LiveSession, chosen: Chosen, question: Question, fault: Fault): Promise<StepResult> {
+  return failed(session, chosen, question, { fault, diverged: false, contentStarted: false })
 }
 
 async function ask(
-  ports: Ports,
+  models: ModelPort,
   session: LiveSession,
   chosen: Chosen,
   question: Question,
   served: LocalModelRequest | undefined,
-): Promise<Performed> {
+): Promise<StepResult> {
   const { request: plain } = chosen.target
   const { writer } = question
   const request = served === undefined ? plain : { ...plain, baseUrl: served.baseUrl }
   const turnId = session.currentTurn.id
-  const chat = ports.traces.chat(session.currentTurn, chosen.target)
+  const chat = session.observer.traces.chat(session.currentTurn, chosen.target)
   try {
-    for await (const event of ports.tryAnswer(request, {
-      ...optionsOf(ports, session, question, served),
+    for await (const event of models.tryAnswer(request, {
+      ...optionsOf(session, question, served),
       trace: chat,
     })) {
-      if (!ports.gate.isOpen) await ports.gate.pass(session.signal) // a suspended daemon reads no further
+      if (!session.gate.isOpen) await session.gate.pass(session.signal) // a suspended daemon reads no further
       served?.hold() // while the journal takes the event, the server is not to blame for silence
-      ports.failpoint(`answer:${event.type}`)
+      session.observer.reached(`answer:${event.type}`)
       if (event.type === 'failed') {
         const { diverged, contentStarted, record } = event
         const failure = { fault: faultFrom(event.fault), diverged, contentStarted, usage: record.usage, served }
-        return await failed(ports, session, chosen, question, failure)
+        return await failed(session, chosen, question, failure)
       }
       await writer.write(event)
       served?.progress()
       if (event.type === 'done') {
         chat?.end({ finish: event.finish, usage: event.record.usage })
-        ports.traces.answered(turnId)
+        session.observer.traces.answered(turnId)
       }
     }
     return CONTINUE
@@ -202,7 +202,6 @@ async function ask(
 }
 
 function optionsOf(
-  ports: Ports,
   session: LiveSession,
   { attempt, kept }: Question,
   served: LocalModelRequest | undefined,
@@ -214,7 +213,7 @@ function optionsOf(
     kept,
     lastFault: turn.answer.lastFault,
     policy,
-    now: ports.now,
+    now: session.clock.now,
     deadlineAt: deadlineAt(turn, policy),
   }
   if (served === undefined) return { ...options, signal }
@@ -230,12 +229,11 @@ export type Failure = {
 }
 
 export async function failed(
-  ports: Ports,
   session: LiveSession,
   { target, fallbacks, price, next, keyVariable }: Chosen,
   { attempt, writer, canContinue, canCompact, requestBytes }: Question,
   { fault: seen, diverged, contentStarted, usage, served }: Failure,
-): Promise<Performed> {
+): Promise<StepResult> {
   await writer.flush()
   const used = usage === undefined ? undefined : usedOf(usage, price)
   session.attemptUsed(used)
@@ -251,10 +249,10 @@ export async function failed(
     canTell: writer.calling !== undefined,
     canPark: true,
     deadlineAt: deadlineAt(turn, session.policy),
-    dice: ports.dice(),
+    dice: session.clock.dice(),
   })
   const failure = { attempt, fault: fault.with({ turnId: turn.id }), diverged, contentStarted }
-  const rung = nextRung(turn.answer, failure, ladder, ports.now()) // I2
+  const rung = nextRung(turn.answer, failure, ladder, session.clock.now()) // I2
   const discards = discardDrafts(turn, rung.discards, rung.fault)
   if (rung.action === 'park' || rung.action === 'stop') {
     await writer.flush(...discards)

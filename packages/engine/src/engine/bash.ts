@@ -17,8 +17,8 @@ import { Coalescer, type TextDraft } from './coalesce.ts'
 import { ExecOutput } from './exec-output.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel, OutputTail, type OutputChunk } from './output.ts'
-import { type GiveUp, isGiveUp } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { type GiveUp, isGiveUp } from './step-result.ts'
+import type { Runners } from '../runner/runners.ts'
 import { endOf, startedOutcome } from './processes.ts'
 import { callRunner } from './runner-call.ts'
 import { BASH_LIMITS, type ToolArguments } from './tools.ts'
@@ -26,38 +26,38 @@ import { checkpointTurn } from './turn-checkpoint.ts'
 import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export async function runBash(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
-  given: ToolArguments['bash'],
+  input: ToolArguments['bash'],
   mayRepeat = false,
 ): Promise<ToolOutcome | GiveUp> {
   const isRepeatable = (): boolean => mayRepeat && outputOf(session, call) === '' // I2
-  const timeoutMs = Math.min(given.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
-  const limits = backgroundOf(given) ?? { timeoutMs }
+  const timeoutMs = Math.min(input.timeoutMs ?? BASH_LIMITS.timeoutMs, BASH_LIMITS.timeoutMsMax)
+  const limits = backgroundOf(input) ?? { timeoutMs }
   const mayHaveStarted = (): boolean => session.calls.mayHaveStarted(call.callId)
   // The journal has it, so a command that is started again has the same environment.
   const traceparent = call.traceparent ?? session.currentTurn.traceparent
   const traced = traceparent === undefined ? {} : { env: { TRACEPARENT: traceparent } }
   let run = 1
-  const called = await callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
+  const called = await callRunner<ToolOutcome>(runners, session, async (client, runnerId) => {
     for (;;) {
       const execId = execIdOf(call, run)
-      const request: ExecRequest = { execId, shell: given.command, ...limits, ...traced }
+      const request: ExecRequest = { execId, shell: input.command, ...limits, ...traced }
       let started: Exec
       try {
-        const box = await ensureBox(ports, session, client, runnerId)
+        const box = await ensureBox(runners, session, client, runnerId)
         if (isGiveUp(box)) return box
-        await checkpointTurn(ports, session, client, box)
-        ports.failpoint('before:exec')
+        await checkpointTurn(session, client, box)
+        session.observer.reached('before:exec')
         started = await startExec(session, client, request, call)
-        ports.failpoint('after:exec')
+        session.observer.reached('after:exec')
       } catch (thrown) {
         if ('background' in limits && isFault(thrown) && thrown.category === 'isolation_unavailable')
           return failedOutcome(thrown.error) // only this call is refused
         if (!isBoxGone(thrown)) throw thrown
         if (mayHaveStarted() && !isRepeatable()) return unknownOutcome('the box that ran it is gone') // I2
-        const replaced = await replaceBox(ports, session, client)
+        const replaced = await replaceBox(runners, session, client)
         if (isGiveUp(replaced)) return replaced
         if (!replaced.filesKept) return BOX_LOST
         continue
@@ -116,7 +116,7 @@ const mayPass = ({ cause, reason }: ExecExit): boolean => cause === 'runner_lost
 const execIdOf = (call: Pick<ToolCall, 'execId'>, run: number): string =>
   run === 1 ? call.execId : `${call.execId}.${run}`
 
-/** A process has no time limit unless it is given, and its two streams are one, in the order in which it wrote. */
+/** A process has no time limit unless one is given, and its two streams are one, in the order in which it wrote. */
 function backgroundOf({ background, timeoutMs }: ToolArguments['bash']): Partial<ExecRequest> | undefined {
   if (background === undefined || background === false) return undefined
   return { background, merge: true, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
@@ -150,7 +150,7 @@ export async function followExec(
   const turnId = turn?.id ?? ''
   if (upTo !== undefined && upTo <= known.execSeq) return undefined
   const tail = new OutputTail(Buffer.byteLength(known.output))
-  const out = new Coalescer((drafts) => session.append(...drafts))
+  const out = new Coalescer((drafts) => session.append(...drafts), session.clock)
   const output = new ExecOutput(session.secrets, known)
   const draft = (stream: OutputChunk['stream']) =>
     ({ type: 'tool-output', turnId, callId: call.callId, stream, ...output.position() }) as const

@@ -14,43 +14,56 @@ import type { Box, Exec } from '@breakfall/wire'
 import type { SessionRow } from '../rows.ts'
 import type { BoxRemovals } from './box-removals.ts'
 import type { Engine } from './engine.ts'
+import type { Runners } from '../runner/runners.ts'
+import type { Timer } from '../clock.ts'
+import type { Lifecycle } from './lifecycle.ts'
 import type { LiveSession } from './live-session.ts'
+import type { SessionParts } from './session-parts.ts'
 import type { SessionLoader } from './loader.ts'
 import { OUTPUT_LIMITS } from './output.ts'
-import type { Ports } from './ports.ts'
+
+type ReleaseParts = {
+  readonly base: Pick<SessionParts, 'store' | 'policyOf'>
+  readonly runners: Runners
+  readonly lifecycle: Lifecycle
+  readonly engine: Engine
+  readonly loader: SessionLoader
+  readonly boxRemovals: BoxRemovals
+  readonly sweepMs: number
+}
 
 export class BoxReleases {
-  readonly #ports: Ports
+  readonly #parts: ReleaseParts
   readonly #engine: Engine
   readonly #loader: SessionLoader
-  readonly #removals: BoxRemovals
-  readonly #timers = new Map<string, NodeJS.Timeout>()
-  #sweeper: NodeJS.Timeout | undefined
+  readonly #runners: Runners
+  readonly #timers = new Map<string, Timer>()
+  #sweeper: Timer | undefined
   #sweeping: Promise<void> | undefined
-  #reclaiming: Promise<boolean> | undefined
+  #freeing: Promise<boolean> | undefined
   #stoppedSweptAt = 0
 
-  constructor(ports: Ports, engine: Engine, loader: SessionLoader, removals: BoxRemovals) {
-    this.#ports = ports
-    this.#removals = removals
-    this.#engine = engine
-    this.#loader = loader
-    engine.rested.add((session) => this.#later(session))
-    ports.room.madeBy(() => this.#reclaim())
+  constructor(parts: ReleaseParts) {
+    this.#parts = parts
+    this.#engine = parts.engine
+    this.#loader = parts.loader
+    this.#runners = parts.runners
+    parts.engine.rested.add((session) => this.#later(session))
+    parts.runners.roomIsMadeBy(() => this.#freeIdleBoxes())
   }
 
   /** From now on, looks for unused boxes every minute, and for those that could not be removed. */
   start(): void {
-    this.#sweeper = setInterval(() => {
+    const look = (): void => {
       void this.sweep()
-      void this.#removals.retry()
-    }, this.#ports.limits.boxSweepMs)
-    this.#sweeper.unref()
+      void this.#parts.boxRemovals.retry()
+    }
+    this.#sweeper = this.#runners.clock.every(this.#parts.sweepMs, look).unref()
   }
 
   close(): void {
-    clearInterval(this.#sweeper)
-    for (const timer of this.#timers.values()) clearTimeout(timer)
+    this.#sweeper?.cancel()
+    for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
   }
 
@@ -59,17 +72,14 @@ export class BoxReleases {
    * comes to rest again. So there is none for a turn that is parked, or for a box that was released: sweeps find what is left.
    */
   #later({ id, data, fold, policy }: LiveSession): void {
-    clearTimeout(this.#timers.get(id))
+    this.#timers.get(id)?.cancel()
     this.#timers.delete(id)
-    if (!mayHaveBox(data) || data.boxReleased === true || fold.turn !== null || this.#ports.lifecycle.isClosing) return
-    const timer = setTimeout(
-      () => {
-        this.#timers.delete(id)
-        void this.#releaseIfIdle(id)
-      },
-      Math.min(policy.boxIdleMs, TIMER_MS_MAX),
-    )
-    this.#timers.set(id, timer.unref())
+    if (!mayHaveBox(data) || data.boxReleased === true || fold.turn !== null || this.#parts.lifecycle.isClosing) return
+    const release = (): void => {
+      this.#timers.delete(id)
+      void this.#releaseIfIdle(id)
+    }
+    this.#timers.set(id, this.#runners.clock.after(Math.min(policy.boxIdleMs, TIMER_MS_MAX), release).unref())
   }
 
   /** Releases the box of an idle session now. False if the session is in use or its runner cannot be reached. */
@@ -89,7 +99,7 @@ export class BoxReleases {
   /** Releases every box at the runner that has been idle for long enough, whoever left it there. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#sweep()
-      .catch((thrown: unknown) => this.#ports.log.debug({ err: thrown }, 'cannot look for idle boxes'))
+      .catch((thrown: unknown) => this.#runners.log.debug({ err: thrown }, 'cannot look for idle boxes'))
       .finally(() => {
         this.#sweeping = undefined
       })
@@ -97,16 +107,16 @@ export class BoxReleases {
   }
 
   /** The runner has no room for another box: releases those that have been idle longest. True if there is room now. */
-  #reclaim(): Promise<boolean> {
-    this.#reclaiming ??= this.#reclaimNow()
+  #freeIdleBoxes(): Promise<boolean> {
+    this.#freeing ??= this.#freeIdleBoxesNow()
       .catch((thrown: unknown) => {
-        this.#ports.log.debug({ err: thrown }, 'cannot look for idle boxes')
+        this.#runners.log.debug({ err: thrown }, 'cannot look for idle boxes')
         return false
       })
       .finally(() => {
-        this.#reclaiming = undefined
+        this.#freeing = undefined
       })
-    return this.#reclaiming
+    return this.#freeing
   }
 
   // ---- details, in the order they are used above ----
@@ -115,43 +125,44 @@ export class BoxReleases {
     try {
       await this.release(id)
     } catch (thrown) {
-      this.#ports.log.debug({ err: thrown, sessionId: id }, 'cannot release a box now; it will be tried again')
+      this.#runners.log.debug({ err: thrown, sessionId: id }, 'cannot release a box now; it will be tried again')
     }
   }
 
   async #release(session: LiveSession): Promise<boolean> {
     const { runnerId, boxReleased = false } = session.data
-    const { runner, limits, failpoint } = this.#ports
+    const { clock, limits } = this.#runners
+    const { reached } = session.observer
     // No runner is looked up or started for this: a box at a runner that is away uses nothing.
-    if (runnerId === null || !runner.known.includes(runnerId) || !this.#isIdle(session)) return false
+    if (runnerId === null || !this.#runners.known.includes(runnerId) || !this.#isIdle(session)) return false
     return session.box.releasing(async (interrupt) => {
-      failpoint('before:release')
+      reached('before:release')
       if (!boxReleased) await session.setData({ boxReleased: true }) // I2
       session.box.detach()
-      failpoint('after:release-stored')
-      const signal = AbortSignal.any([interrupt, AbortSignal.timeout(limits.killMsMax)])
-      const { client } = await runner.connect(runnerId, session.row.epoch, signal)
-      const isReleased = await isGivenBack(client, session, { signal, now: this.#ports.now() })
-      failpoint('after:release')
+      reached('after:release-stored')
+      const signal = AbortSignal.any([interrupt, clock.timeout(limits.killMsMax)])
+      const { client } = await this.#runners.connect(runnerId, session.row.epoch, signal)
+      const isReleased = await isGivenBack(client, session, { signal, now: clock.now() })
+      reached('after:release')
       return isReleased
     })
   }
 
   #isIdle(session: LiveSession): boolean {
-    const { fold, memoryPark, isLost } = session
+    const { fold, unsavedPark, isLost } = session
     return (
       fold.turn === null &&
       fold.queue.length === 0 &&
-      memoryPark === null &&
+      unsavedPark === null &&
       !isLost &&
       !this.#engine.isDriving(session)
     )
   }
 
   async #sweep(): Promise<void> {
-    const now = this.#ports.now()
+    const now = this.#runners.clock.now()
     const idle = (await this.#idleBoxes('running')).filter(
-      ({ row, since }) => now - since >= this.#ports.policyOf(row.data.policy).boxIdleMs,
+      ({ row, since }) => now - since >= this.#parts.base.policyOf(row.data.policy).boxIdleMs,
     )
     await atMost(RELEASES_AT_ONCE, idle, ({ row }) => this.#releaseIfIdle(row.id))
     if (now - this.#stoppedSweptAt < STOPPED_SWEEP_MS) return
@@ -161,19 +172,18 @@ export class BoxReleases {
     await atMost(RELEASES_AT_ONCE, expired, ({ row }) => this.#releaseIfIdle(row.id))
   }
 
-  async #reclaimNow(): Promise<boolean> {
-    const idle = (await this.#idleBoxes('running')).toSorted((a, b) => a.since - b.since).slice(0, RECLAIMED_MAX)
+  async #freeIdleBoxesNow(): Promise<boolean> {
+    const idle = (await this.#idleBoxes('running')).toSorted((a, b) => a.since - b.since).slice(0, FREED_MAX)
     const released = await atMost(RELEASES_AT_ONCE, idle, ({ row }) => this.release(row.id).catch(() => false))
     return released.includes(true)
   }
 
   /** Boxes at the known runners whose sessions are idle, and since when. */
   async #idleBoxes(state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
-    const { runner, log } = this.#ports
-    if (this.#ports.lifecycle.isClosing) return []
-    const found = await atMost(RELEASES_AT_ONCE, runner.known, (runnerId) =>
+    if (this.#parts.lifecycle.isClosing) return []
+    const found = await atMost(RELEASES_AT_ONCE, this.#runners.known, (runnerId) =>
       this.#idleBoxesAt(runnerId, state).catch((err: unknown) => {
-        log.debug({ err, runnerId }, 'cannot look for idle boxes')
+        this.#runners.log.debug({ err, runnerId }, 'cannot look for idle boxes')
         return []
       }),
     )
@@ -181,12 +191,12 @@ export class BoxReleases {
   }
 
   async #idleBoxesAt(runnerId: string, state: 'running' | 'stopped'): Promise<readonly IdleBox[]> {
-    const { runner, store, limits } = this.#ports
-    const signal = AbortSignal.timeout(limits.killMsMax)
-    const { client } = await runner.connect(runnerId, 0, signal)
+    const { clock, limits } = this.#runners
+    const signal = clock.timeout(limits.killMsMax)
+    const { client } = await this.#runners.connect(runnerId, 0, signal)
     const found: IdleBox[] = []
     for (const box of await client.listBoxes({ state, signal })) {
-      const [row, ...others] = await store.sessionsOfBox(box.id)
+      const [row, ...others] = await this.#parts.base.store.sessionsOfBox(box.id)
       if (row === undefined || others.length > 0) continue // not ours, or shared
       if (row.state !== 'idle' || row.quarantined !== null || row.data.runnerId !== runnerId) continue
       found.push({ box, row, since: Math.max(Date.parse(row.updatedAt), Date.parse(box.lastTransition.at)) })
@@ -200,7 +210,7 @@ export class BoxReleases {
 type IdleBox = { readonly box: Box; readonly row: SessionRow; readonly since: number }
 
 const RELEASES_AT_ONCE = 4
-const RECLAIMED_MAX = 10
+const FREED_MAX = 10
 const STOPPED_SWEEP_MS = 3_600_000
 const OUTPUT_KEPT_MS = 24 * 3_600_000 // as long as runners keep the output of finished execs
 

@@ -11,26 +11,39 @@ import { join } from 'node:path'
 import { isFault } from '@breakfall/faults'
 import { replaceFile } from '@breakfall/supervisor/platform'
 import { z } from 'zod'
+import type { Runners } from '../runner/runners.ts'
+import type { Store } from '../store/store.ts'
 import type { BoxRemoval } from './boxes-of.ts'
-import type { Ports } from './ports.ts'
+import type { Lifecycle } from './lifecycle.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
 
 const boxRemovalsSchema: z.ZodType<BoxRemoval[]> = z.array(
   z.object({ boxId: z.string(), runnerId: z.string(), epoch: z.int() }),
 )
 
+type RemovalParts = {
+  readonly store: Store
+  readonly runners: Runners
+  readonly lifecycle: Lifecycle
+  readonly stateDir: string
+}
+
 export class BoxRemovals {
-  readonly #ports: Ports
+  readonly #store: Store
+  readonly #runners: Runners
+  readonly #lifecycle: Lifecycle
   readonly #file: string
 
-  constructor(ports: Ports) {
-    this.#ports = ports
-    this.#file = join(ports.stateDir, 'boxes-left.json')
+  constructor(parts: RemovalParts) {
+    this.#store = parts.store
+    this.#runners = parts.runners
+    this.#lifecycle = parts.lifecycle
+    this.#file = join(parts.stateDir, 'boxes-left.json')
   }
 
   /** Before the sessions are deleted. */
   async list(boxes: readonly BoxRemoval[]): Promise<void> {
-    const { runners } = this.#ports.store
+    const { runners } = this.#store
     if (boxes.length === 0) return
     if (runners === undefined) this.#write([...without(this.#read(), boxes), ...boxes])
     else await runners.leave(boxes)
@@ -38,7 +51,7 @@ export class BoxRemovals {
 
   /** The sessions are deleted: removes their boxes now, or leaves them on the list. True if none is left. */
   async remove(boxes: readonly BoxRemoval[], isReturning = false): Promise<boolean> {
-    const { runners } = this.#ports.store
+    const { runners } = this.#store
     if (boxes.length === 0) return true
     const removed: BoxRemoval[] = []
     for (const group of Map.groupBy(boxes, ({ runnerId }) => runnerId).values())
@@ -51,7 +64,7 @@ export class BoxRemovals {
 
   /** This runner is reachable: removes the boxes there that no session uses any more. True if none is left. */
   async sweep(runnerId: string): Promise<boolean> {
-    const { runners } = this.#ports.store
+    const { runners } = this.#store
     const listed = runners === undefined ? this.#read() : await runners.leftBoxes(runnerId)
     return this.remove(
       listed.filter((box) => box.runnerId === runnerId),
@@ -61,7 +74,7 @@ export class BoxRemovals {
 
   /** Tries what is left at a configured runner. Joined runners are swept when they report. */
   async retry(): Promise<void> {
-    if (this.#ports.store.runners !== undefined || this.#ports.lifecycle.isClosing) return
+    if (this.#store.runners !== undefined || this.#lifecycle.isClosing) return
     for (const runnerId of new Set(this.#read().map((box) => box.runnerId))) await this.sweep(runnerId)
   }
 
@@ -79,18 +92,18 @@ export class BoxRemovals {
   }
 
   async #isRemoved({ boxId, runnerId, epoch }: BoxRemoval, isReturning: boolean): Promise<boolean> {
-    const signal = AbortSignal.timeout(this.#ports.limits.killMsMax)
+    const signal = this.#runners.clock.timeout(this.#runners.limits.killMsMax)
     try {
-      const sessions = await this.#ports.store.sessionsOfBox(boxId)
+      const sessions = await this.#store.sessionsOfBox(boxId)
       if (sessions.some(({ data }) => data.runnerId === runnerId)) return true // I1
-      await cleanUpAtRunner(this.#ports, { runnerId, epoch, isReturning }, signal, (client) =>
+      await cleanUpAtRunner(this.#runners, { runnerId, epoch, isReturning }, signal, (client) =>
         client.removeBox(boxId, { signal }),
       )
       return true
     } catch (thrown) {
       if (isFault(thrown) && thrown.category === 'box_not_found') return true
       const message = "cannot remove a deleted session's box now; it will be removed when its runner is back"
-      this.#ports.log.warn({ err: thrown, boxId }, message)
+      this.#runners.log.warn({ err: thrown, boxId }, message)
       return false
     }
   }
@@ -108,7 +121,7 @@ export class BoxRemovals {
       if (boxes.length === 0) return rmSync(this.#file, { force: true })
       replaceFile(this.#file, JSON.stringify(boxes))
     } catch (thrown) {
-      this.#ports.log.error({ err: thrown, boxes }, 'boxes of deleted sessions may stay at their runner')
+      this.#runners.log.error({ err: thrown, boxes }, 'boxes of deleted sessions may stay at their runner')
     }
   }
 }

@@ -9,23 +9,22 @@ import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box, BoxCreate, Placement } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
-import { within } from '@breakfall/faults/internal'
 import type { LiveSession } from './live-session.ts'
-import { type GiveUp, giveUp, isGiveUp } from './performed.ts'
+import { type GiveUp, giveUp, isGiveUp } from './step-result.ts'
 import type { RunnerAddress } from '../runner/endpoint.ts'
 import { wantedOf } from './wanted.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 
 /**
  * The record that such a box would have. Throws if the runner would refuse it: a session without a box could never run a tool. A runner that is
  * unreachable or hangs does not delay the session: then the first tool call reports the problem.
  */
-export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
+export async function checkBox(runners: Runners, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
   try {
-    return await checkOnce(ports, box, placement)
+    return await checkOnce(runners, box, placement)
   } catch (thrown) {
-    if (!isQuota(thrown) || !(await ports.room.reclaim())) throw thrown
-    return checkOnce(ports, box, placement)
+    if (!isQuota(thrown) || !(await runners.makeRoom())) throw thrown
+    return checkOnce(runners, box, placement)
   }
 }
 
@@ -33,29 +32,29 @@ export async function checkBox(ports: Ports, box: BoxCreate, placement?: Placeme
  * The same for a session that is about to begin a turn: a turn without a box should not pay for a model's answer. Asks only a runner
  * that is connected and only if the box is not in use already, so it costs one short call.
  */
-export async function checkSessionBox(ports: Ports, session: LiveSession): Promise<void> {
-  const { address } = ports.runner
+export async function checkSessionBox(runners: Runners, session: LiveSession): Promise<void> {
+  const { address } = runners
   const { tools, runnerId } = session.data
   if (session.box.seen !== null || tools.length === 0 || address === undefined) return
   if (runnerId !== null && runnerId !== address.runnerId) return
-  await checkBox(ports, boxOf(ports, session))
+  await checkBox(runners, boxOf(runners, session))
 }
 
-async function checkOnce(ports: Ports, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
-  const { checkMs } = ports.limits
+async function checkOnce(runners: Runners, box: BoxCreate, placement?: Placement): Promise<Box | undefined> {
+  const { checkMs } = runners.limits
   const over = new AbortController()
   let address: RunnerAddress | undefined
   try {
-    const connecting = ports.runner.connect(null, 0, over.signal, wantedOf({ placement, box }))
-    let found = await within(connecting, checkMs)
-    if (found === undefined && ports.runner.isStarting) found = await within(connecting, START_MS)
+    const connecting = runners.connect(null, 0, over.signal, wantedOf({ placement, box }))
+    let found = await runners.clock.within(connecting, checkMs)
+    if (found === undefined && runners.isStarting) found = await runners.clock.within(connecting, START_MS)
     if (found === undefined) throw new Fault('runner_unreachable', { errorRaw: `no answer within ${checkMs} ms` })
     address = found.address
-    return await found.client.checkBox(box, { signal: AbortSignal.timeout(checkMs) })
+    return await found.client.checkBox(box, { signal: runners.clock.timeout(checkMs) })
   } catch (thrown) {
-    if (isQuota(thrown) && address !== undefined && ports.runner.isJoined(address)) return undefined // another one may have room by then
+    if (isQuota(thrown) && address !== undefined && runners.isJoined(address)) return undefined // another one may have room by then
     if (isFault(thrown) && REFUSALS.has(thrown.category)) throw inSession(thrown)
-    ports.log.debug({ err: thrown }, 'cannot check the box of a new session with the runner')
+    runners.log.debug({ err: thrown }, 'cannot check the box of a new session with the runner')
     return undefined
   } finally {
     over.abort()
@@ -63,7 +62,7 @@ async function checkOnce(ports: Ports, box: BoxCreate, placement?: Placement): P
 }
 
 export async function ensureBox(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   client: RunnerClient,
   runnerId: string,
@@ -74,18 +73,18 @@ export async function ensureBox(
   const box =
     boxMade && !boxReleased
       ? await existing(session, client)
-      : await refusing(() => orNext(ports, session, runnerId, () => made(ports, session, client)))
+      : await refusing(() => orNext(runners, session, runnerId, () => made(runners, session, client)))
   return isGiveUp(box) ? box : session.box.attach(box)
 }
 
 /** The runner has lost the box. Creates a new one; `filesKept` is true if its workspace is a host folder. */
 export async function replaceBox(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   client: RunnerClient,
 ): Promise<{ filesKept: boolean } | GiveUp> {
   session.box.detach()
-  const box = await refusing(() => created(ports, session, client))
+  const box = await refusing(() => created(runners, session, client))
   if (isGiveUp(box)) return box
   session.box.attach(box)
   return { filesKept: box.workspace.kind === 'host' }
@@ -121,21 +120,21 @@ async function existing(session: LiveSession, client: RunnerClient): Promise<Box
 }
 
 /** Creates the box, or brings it back after a release. */
-async function made(ports: Ports, session: LiveSession, client: RunnerClient): Promise<Box> {
+async function made(runners: Runners, session: LiveSession, client: RunnerClient): Promise<Box> {
   const isPrivate = session.data.box.workspace === undefined
   const box =
     session.data.boxReleased === true && isPrivate
       ? await client.getBox(session.boxId, { signal: session.signal }) // its files are there, or lost with it
-      : await created(ports, session, client)
-  const running = await started(ports, session, client, box)
+      : await created(runners, session, client)
+  const running = await started(runners, session, client, box)
   await session.setData({ boxMade: true, boxReleased: false, about: running.about, level: running.isolation.level }) // I2
   return running
 }
 
-async function created(ports: Ports, session: LiveSession, client: RunnerClient): Promise<Box> {
+async function created(runners: Runners, session: LiveSession, client: RunnerClient): Promise<Box> {
   const { signal } = session
   try {
-    return await withRoom(ports, () => client.createBox(boxOf(ports, session), { signal }))
+    return await withRoom(runners, () => client.createBox(boxOf(runners, session), { signal }))
   } catch (thrown) {
     // Created before a crash, by a call whose answer was lost, or kept for its output: it has this session's id, so it belongs to it.
     if (isFault(thrown) && thrown.category === 'box_already_exists') return client.getBox(session.boxId, { signal })
@@ -143,34 +142,39 @@ async function created(ports: Ports, session: LiveSession, client: RunnerClient)
   }
 }
 
-const boxOf = (ports: Ports, session: LiveSession): BoxCreate => ({
-  ...ports.earlierFolders.signed(session.data.box, session.createdAt),
+const boxOf = (runners: Runners, session: LiveSession): BoxCreate => ({
+  ...runners.signed(session.data.box, session.createdAt),
   id: session.boxId,
 })
 
-async function started(ports: Ports, session: LiveSession, client: RunnerClient, box: Box): Promise<Box> {
+async function started(runners: Runners, session: LiveSession, client: RunnerClient, box: Box): Promise<Box> {
   const { signal } = session
   if (box.state === 'running' || session.data.boxReleased !== true) return box
   if (box.state === 'stopping') await client.stopBox(box.id, { signal }) // waits for the end of the release
-  return withRoom(ports, () => client.startBox(box.id, { signal }))
+  return withRoom(runners, () => client.startBox(box.id, { signal }))
 }
 
 /** Idle sessions give up their boxes when another session needs a box now. */
-async function withRoom(ports: Ports, call: () => Promise<Box>): Promise<Box> {
+async function withRoom(runners: Runners, call: () => Promise<Box>): Promise<Box> {
   try {
     return await call()
   } catch (thrown) {
-    if (!isQuota(thrown) || !(await ports.room.reclaim())) throw thrown
+    if (!isQuota(thrown) || !(await runners.makeRoom())) throw thrown
     return call()
   }
 }
 
 /** One of several runners is full: the session gets its box on another one. */
-async function orNext(ports: Ports, session: LiveSession, runnerId: string, make: () => Promise<Box>): Promise<Box> {
+async function orNext(
+  runners: Runners,
+  session: LiveSession,
+  runnerId: string,
+  make: () => Promise<Box>,
+): Promise<Box> {
   try {
     return await make()
   } catch (thrown) {
-    if (!isQuota(thrown) || session.data.boxMade || !ports.runner.isJoined({ runnerId })) throw thrown
+    if (!isQuota(thrown) || session.data.boxMade || !runners.isJoined({ runnerId })) throw thrown
     throw new Fault('runner_not_available', { reason: FULL, errorRaw: `runner ${runnerId} is full`, cause: thrown })
   }
 }

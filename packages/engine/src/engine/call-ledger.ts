@@ -9,14 +9,21 @@ import type { SessionEvent } from '@breakfall/wire'
 import type { SessionData } from '../rows.ts'
 import type { SessionFold, ToolCall } from '../turn/state.ts'
 
+/** Whether a call that an earlier process left open can have left that process. */
+export type MayHaveLeft = (call: ToolCall, data: LeftBehind) => boolean
+
+/** What is known of the session of such a call. */
+export type LeftBehind = Pick<SessionData, 'runnerId' | 'boxReleased' | 'tools' | 'outside'>
+
 export class CallLedger {
   /** The open calls, with how many requests of each may have arrived. */
   readonly #requests = new Map<string, number>()
 
-  constructor(fold: SessionFold, data: Pick<SessionData, 'runnerId' | 'boxReleased'>) {
-    const hasBox = data.runnerId !== null && data.boxReleased !== true
-    for (const [index, call] of openCalls(fold).entries())
-      this.#requests.set(call.callId, index === 0 && mayHaveLeft(call, hasBox) ? 1 : 0) // I2
+  constructor(fold: SessionFold, data: LeftBehind, mayHaveLeft: MayHaveLeft) {
+    for (const [index, call] of openCalls(fold).entries()) {
+      const isAsking = call.approval?.decision === null
+      this.#requests.set(call.callId, index === 0 && !isAsking && mayHaveLeft(call, data) ? 1 : 0) // I2
+    }
   }
 
   mayHaveStarted(callId: string): boolean {
@@ -54,11 +61,3 @@ export class CallLedger {
 
 const openCalls = ({ turn }: SessionFold): readonly ToolCall[] =>
   turn?.calls.filter((call) => call.result === null) ?? []
-
-/** These have not left: a call that waits for an approval, a call of a server's tool that was never sent, a write that never reached
- * its file. */
-function mayHaveLeft(call: ToolCall, hasBox: boolean): boolean {
-  if (call.approval?.decision === null) return false
-  if (call.tool.startsWith('mcp__')) return call.sent.times > 0
-  return hasBox && !(call.notesFile && call.file === undefined)
-}

@@ -9,12 +9,12 @@ import type { EventDraftOf } from '@breakfall/wire'
 import { FILES_MAX } from '@breakfall/wire/turn'
 import { inWorkspace } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 import { turnOf } from './turn-checkpoint.ts'
 
 /** The fields of the event that ends the turn. `stopped`: do not wait any longer. */
 export async function changedFiles(
-  { runner, log }: Pick<Ports, 'runner' | 'log'>,
+  runners: Runners,
   session: LiveSession,
   stopped?: AbortSignal,
 ): Promise<Pick<EventDraftOf<'turn-end'>, 'filesChanged' | 'filesUnknown'>> {
@@ -22,10 +22,10 @@ export async function changedFiles(
   if (turn === null || !turn.record.filesUnknown) return {} // I1
   const { runnerId, box } = session.data
   if (runnerId === null || (box.checkpoints ?? 'off') === 'off') return UNKNOWN
-  const limit = AbortSignal.timeout(LIMIT_MS) // I2
+  const limit = session.clock.timeout(LIMIT_MS) // I2
   const signal = stopped === undefined ? limit : AbortSignal.any([stopped, limit])
   try {
-    const { client } = await runner.connect(runnerId, session.row.epoch, signal)
+    const { client } = await runners.connect(runnerId, session.row.epoch, signal)
     const { checkpoints } = await client.listCheckpoints(session.boxId, { signal })
     const before = checkpoints.find(({ label }) => turnOf(label) === turn.id)
     if (before === undefined) return UNKNOWN
@@ -37,7 +37,10 @@ export async function changedFiles(
     const filesChanged = [...all].toSorted().slice(0, FILES_MAX)
     return before.during.length === 0 ? { filesChanged } : { filesChanged, ...UNKNOWN } // it may hold what commands did
   } catch (thrown) {
-    log.debug({ err: thrown, sessionId: session.id, turnId: turn.id }, 'not known which files the turn changed')
+    session.observer.log.debug(
+      { err: thrown, sessionId: session.id, turnId: turn.id },
+      'not known which files the turn changed',
+    )
     return UNKNOWN // I2
   }
 }

@@ -6,6 +6,7 @@
  * I1  Order is kept: a chunk is only ever joined to the last held chunk.
  * I2  A failed write is reported to every later push or flush; nothing is dropped silently.
  */
+import type { Clock, Timer } from '../clock.ts'
 import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 
 const COALESCE_DEFAULTS = { ms: 25, chars: 4 * 1024 } as const
@@ -22,15 +23,18 @@ export class Coalescer {
   readonly #limits: { readonly ms: number; readonly chars: number }
   #held: Held[] = []
   #chars = 0
-  #timer: NodeJS.Timeout | undefined
+  readonly #clock: Pick<Clock, 'after' | 'soon'>
+  #timer: Timer | undefined
   #writing: Promise<unknown> = Promise.resolve()
   #failed: { readonly error: unknown } | undefined
 
   constructor(
     write: (drafts: readonly EventDraft[]) => Promise<unknown>,
+    clock: Pick<Clock, 'after' | 'soon'>,
     limits: { ms: number; chars: number } = COALESCE_DEFAULTS,
   ) {
     this.#write = write
+    this.#clock = clock
     this.#limits = limits
   }
 
@@ -62,7 +66,7 @@ export class Coalescer {
 
   /** Drops the timer and everything held. Resolves once the write under way has ended: only then does the fold have what it wrote. */
   async drop(): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = undefined
     this.#taken()
     await this.#writing
@@ -70,12 +74,12 @@ export class Coalescer {
 
   /** Flushes now, then not again until the time is up. */
   #flushSoon(): void {
-    this.#timer = setTimeout(() => {
+    const next = (): void => {
       this.#timer = undefined
       if (this.#held.length > 0) this.#flushSoon()
-    }, this.#limits.ms)
-    this.#timer.unref() // it only spaces the flushes; the held text was flushed at once
-    setImmediate(() => {
+    }
+    this.#timer = this.#clock.after(this.#limits.ms, next).unref() // it only spaces the flushes; the held text was flushed at once
+    this.#clock.soon(() => {
       this.flush().catch(() => undefined) // I2: kept, and reported by the next push or flush
     })
   }

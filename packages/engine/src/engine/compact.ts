@@ -13,22 +13,21 @@ import { conversationBytes } from '../turn/messages.ts'
 import type { CompactionPlan } from '../turn/state.ts'
 import { cutSummary, summaryMessages } from '../turn/summary-request.ts'
 import type { AttemptWriter } from './answer-writer.ts'
-import { askModel, failed, type Question, requestFacts, targetFor } from './ask-model.ts'
+import { askModel, failed, type ModelPort, type Question, requestFacts, targetFor } from './ask-model.ts'
 import type { LiveSession } from './live-session.ts'
-import { CONTINUE, giveUp, type Performed } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { CONTINUE, giveUp, type StepResult } from './step-result.ts'
 
 type Due = { readonly plan: CompactionPlan; readonly attempt: number }
 
 export async function performCompaction(
-  ports: Ports,
+  models: ModelPort,
   session: LiveSession,
   { plan, attempt }: Due,
-): Promise<Performed> {
+): Promise<StepResult> {
   const { results, summary } = plan
-  if (summary === null) return append(ports, session, plan, { results })
+  if (summary === null) return append(models, session, plan, { results })
   const messages = summaryMessages(summary)
-  const chosen = await targetFor(ports, session, { messages })
+  const chosen = await targetFor(models, session, { messages })
   const writer = new SummaryWriter(session)
   const requestBytes = Buffer.byteLength(JSON.stringify({ messages }))
   const question: Question = {
@@ -39,13 +38,13 @@ export async function performCompaction(
     canContinue: false,
     canCompact: () => requestBytes > SUMMARY_REQUEST_BYTES_MIN,
   }
-  const performed = await askModel(ports, session, chosen, question)
+  const performed = await askModel(models, session, chosen, question)
   const { answer } = writer
   if (performed.kind === 'give-up' || answer === undefined) return performed
   const text = cutSummary(session.secrets.scrub(answer.text), summary)
   if (text === '') {
     const fault = new Fault('model_stream_incomplete', { errorRaw: 'the summary is empty' })
-    return failed(ports, session, chosen, question, {
+    return failed(session, chosen, question, {
       fault,
       diverged: false,
       contentStarted: true,
@@ -55,7 +54,7 @@ export async function performCompaction(
   const written = { results, summary: { text, upToSeq: summary.upToSeq } }
   const used = usedOf(answer.usage, chosen.price)
   session.attemptUsed(used)
-  return append(ports, session, plan, written, { attempt, ...used })
+  return append(models, session, plan, written, { attempt, ...used })
 }
 
 // ---- details, in the order they are used above ----
@@ -63,14 +62,14 @@ export async function performCompaction(
 const SUMMARY_REQUEST_BYTES_MIN = 8 * 1024 // a server that refuses even this much does not refuse it for its length
 
 async function append(
-  ports: Ports,
+  models: ModelPort,
   session: LiveSession,
   { fromStep, toStep, results, requestBytes: requestBytesBefore }: CompactionPlan,
   change: Compaction,
   asked: Pick<EventDraftOf<'compacted'>, 'attempt' | 'usage' | 'cost'> = {},
-): Promise<Performed> {
+): Promise<StepResult> {
   const { id: turnId, step } = session.currentTurn
-  const { fixedBytes } = requestFacts(ports, session)
+  const { fixedBytes } = requestFacts(models, session)
   const requestBytesAfter = fixedBytes + conversationBytes(compacted(session.fold.entries, change))
   if (requestBytesAfter >= requestBytesBefore) return cannotShorten(turnId) // I2
   await session.append({
@@ -89,7 +88,7 @@ async function append(
   return CONTINUE
 }
 
-function cannotShorten(turnId: string): Performed {
+function cannotShorten(turnId: string): StepResult {
   const decision = { action: 'stop', because: 'cannot_compact' } as const
   return giveUp(withDecision(new Fault('model_context_overflow', { turnId }), decision).report, decision)
 }

@@ -11,16 +11,14 @@ import type { CancelRequest } from '../rows.ts'
 import { addCost, totalCost, type Used } from '../turn/cost.ts'
 import type { ToolCall, TurnFold } from '../turn/state.ts'
 import { addUsage } from '../turn/usage.ts'
-import { changedFiles } from './changed-files.ts'
 import type { LiveSession } from './live-session.ts'
-import type { Ports } from './ports.ts'
-import { ENDED_TOO_EARLY, stopCall } from './stop-call.ts'
-import { notRun, type ToolOutcome } from './tool-outcome.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
+import { ENDED_TOO_EARLY, notRun, type ToolOutcome } from './tool-outcome.ts'
 
 /** The turn has failed. Open calls that may have started are `unknown`; the others were not run. */
-export async function endTurn(ports: Ports, session: LiveSession, fault: Fault): Promise<void> {
+export async function endTurn(tools: ToolCatalog, session: LiveSession, fault: Fault): Promise<void> {
   const turnId = session.fold.turn?.id
-  const files = await changedFiles(ports, session)
+  const files = await tools.changedFiles(session)
   await session.transact(({ turn }) => {
     if (turn === null || turn.id !== turnId) return null // I1
     const results = openCalls(turn).map((call) =>
@@ -31,12 +29,12 @@ export async function endTurn(ports: Ports, session: LiveSession, fault: Fault):
 }
 
 export async function cancelTurn(
-  ports: Ports,
+  tools: ToolCatalog,
   session: LiveSession,
   cancel: CancelRequest,
   open: readonly ToolCall[],
 ): Promise<void> {
-  await stopTurn(ports, session, open, cancelledFault(cancel), actorOf(cancel))
+  await stopTurn(tools, session, open, cancelledFault(cancel), actorOf(cancel))
 }
 
 /** Ends a queued turn that never started. */
@@ -45,7 +43,7 @@ export function cancelQueued(turnId: string, cancel: CancelRequest): EventDraftO
 }
 
 export async function failTurn(
-  ports: Ports,
+  tools: ToolCatalog,
   session: LiveSession,
   why: 'crash_loop' | 'deadline',
   open: readonly ToolCall[],
@@ -53,9 +51,9 @@ export async function failTurn(
   if (why === 'deadline') {
     const limit = duration(session.policy.deadlineMs ?? 0)
     const fault = new Fault('deadline_exceeded', { facts: { limit }, stopped: 'deadline_passed' })
-    return stopTurn(ports, session, open, fault, { actor: 'deadline' })
+    return stopTurn(tools, session, open, fault, { actor: 'deadline' })
   }
-  await stopTurn(ports, session, open, crashLoop())
+  await stopTurn(tools, session, open, crashLoop())
 }
 
 /** Ends a parked turn that another prompt continues. It has no open calls. */
@@ -66,17 +64,15 @@ export function supersededDraft(turn: TurnFold): EventDraftOf<'turn-error'> {
 
 /** Stops the turn's open calls, then ends the turn. */
 export async function stopTurn(
-  ports: Ports,
+  tools: ToolCatalog,
   session: LiveSession,
   open: readonly ToolCall[],
   fault: Fault,
   by: Actor = {},
 ): Promise<void> {
   const turnId = session.fold.turn?.id
-  const outcomes = await Promise.all(
-    open.map(async (call) => [call, await stopCall(ports, session, call, fault)] as const),
-  ) // I2
-  const files = await changedFiles(ports, session)
+  const outcomes = await Promise.all(open.map(async (call) => [call, await tools.stop(session, call, fault)] as const)) // I2
+  const files = await tools.changedFiles(session)
   const isUnsure = outcomes.some(([, outcome]) => outcome.isUnsure)
   const final = isUnsure ? fault.with({ sideEffects: 'unknown' }) : fault
   await session.transact(({ turn }) => {

@@ -11,35 +11,43 @@ import { classify, Fault, faultFrom, isFault, type Policy, withDecision } from '
 import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import type { ShownPart } from '@breakfall/model/internal'
 import type { EventDraft } from '@breakfall/wire'
+import type { Timer } from '../clock.ts'
 import { deadlineAt, next } from '../turn/next.ts'
 import type { Command, QueuedTurn, SessionFold, ToolCall, TurnFold } from '../turn/state.ts'
 import { probeIntervalMs } from '../turn/wait.ts'
 import { performAnswer } from './answer.ts'
-import { modelNow, requestFacts } from './ask-model.ts'
+import { modelNow, type ModelPort, requestFacts } from './ask-model.ts'
 import { performCompaction } from './compact.ts'
 import { discardDrafts } from './answer-writer.ts'
-import { performCall } from './tool-call.ts'
 import { cancelTurn, endTurn, failTurn, openCalls, stopTurn } from './ending.ts'
 import { Listeners } from '../listeners.ts'
 import type { LiveSession } from './live-session.ts'
-import { backOff } from './back-off.ts'
-import { parkTurn, stayParked } from './park.ts'
-import { CONTINUE, type GiveUp, giveUp, type Performed } from './performed.ts'
-import type { Ports } from './ports.ts'
+import type { Folders } from './folders.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import { askForSteps, parkTurn, stayParked, type WaitPort } from './park.ts'
+import { CONTINUE, type GiveUp, giveUp, type StepResult } from './step-result.ts'
 import { recoverTurn, waitToRecover } from './recover.ts'
-import { approvalFor, askApproval, denyCall } from './approval.ts'
-import { askForSteps } from './steps-spent.ts'
+import { askApproval, denyCall } from './approval.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
 import { decideFor } from './turn-decision.ts'
 import { startingTurn, turnOpening } from './turn-opening.ts'
 
+type EngineParts = {
+  readonly models: ModelPort
+  readonly tools: ToolCatalog
+  readonly waits: WaitPort
+  readonly folders: Folders
+  readonly lifecycle: Lifecycle
+}
+
 export class Engine {
-  readonly #ports: Ports
+  readonly #parts: EngineParts
   /** A session has nothing left to do. */
   readonly rested = new Listeners<[session: LiveSession]>()
   readonly #drives = new Map<LiveSession, Drive>()
 
-  constructor(ports: Ports) {
-    this.#ports = ports
+  constructor(parts: EngineParts) {
+    this.#parts = parts
   }
 
   isDriving(session: LiveSession): boolean {
@@ -67,7 +75,7 @@ export class Engine {
     drive.done = this.#loop(session, drive).finally(() => {
       this.#drives.delete(session)
       // Work that arrived while the loop was ending would otherwise wait forever.
-      if (!this.#ports.lifecycle.isDraining && !session.isLost && hasWork(session.fold))
+      if (!this.#parts.lifecycle.isDraining && !session.isLost && hasWork(session.fold))
         this.drive(session, drive.isInherited)
       else this.rested.tell(session)
     })
@@ -94,19 +102,19 @@ export class Engine {
       } catch (thrown) {
         await this.#settle(session, () => this.#failed(session, thrown))
       } finally {
-        clearTimeout(deadline)
+        deadline?.cancel()
       }
     }
   }
 
   /** At once if the daemon closes, and at the end of the step while it drains. */
   #mustHandOver({ fold: { turn } }: LiveSession): boolean {
-    if (this.#ports.lifecycle.isClosing) return true
+    if (this.#parts.lifecycle.isClosing) return true
     const isInStep = turn !== null && (turn.answer.isAnswering || turn.calls.some(({ result }) => result === null))
-    return this.#ports.lifecycle.isDraining && (!isInStep || turn?.parked != null)
+    return this.#parts.lifecycle.isDraining && (!isInStep || turn?.parked != null)
   }
 
-  async #advance(session: LiveSession, drive: Drive): Promise<Performed> {
+  async #advance(session: LiveSession, drive: Drive): Promise<StepResult> {
     if (!drive.isInherited) return this.#perform(session, this.#next(session))
     await this.#recover(session, drive)
     return CONTINUE
@@ -123,56 +131,58 @@ export class Engine {
 
   async #recover(session: LiveSession, drive: Drive): Promise<void> {
     const inherited = session.fold.turn
-    await waitToRecover(this.#ports, session)
-    if (this.#ports.lifecycle.isClosing) return // I3
+    await waitToRecover(this.#parts.waits.pacing, session)
+    if (this.#parts.lifecycle.isClosing) return // I3
     drive.isInherited = false
-    await recoverTurn(session, inherited, this.#ports.store.lease.name)
+    await recoverTurn(session, inherited)
   }
 
   #next(session: LiveSession): Command {
-    const { fold, policy } = session
-    const request = requestFacts(this.#ports, session)
-    const approval = (call: ToolCall): string | null => approvalFor(this.#ports, session, call)
+    const { fold, policy, clock } = session
+    const { models, tools } = this.#parts
+    const request = requestFacts(models, session)
+    const approvalFor = (call: ToolCall): string | null => tools.approvalFor(session, call)
     const cancel = session.cancelOf(fold.turn?.id)
-    return next(fold, { policy, request, cancel, now: this.#ports.now(), approvalFor: approval })
+    return next(fold, { policy, request, cancel, now: clock.now(), approvalFor })
   }
 
-  async #perform(session: LiveSession, command: Command): Promise<Performed> {
-    if (REACHES_OUT.has(command.do)) await this.#ports.gate.pass(session.signal)
+  async #perform(session: LiveSession, command: Command): Promise<StepResult> {
+    const { models, tools } = this.#parts
+    if (REACHES_OUT.has(command.do)) await session.gate.pass(session.signal)
     if (session.isLost) return CONTINUE
-    if (command.do === 'answer') return performAnswer(this.#ports, session, command.attempt)
-    if (command.do === 'compact') return performCompaction(this.#ports, session, command)
-    if (command.do === 'call') return performCall(this.#ports, session, command.call)
+    if (command.do === 'answer') return performAnswer(models, session, command.attempt)
+    if (command.do === 'compact') return performCompaction(models, session, command)
+    if (command.do === 'call') return tools.run(session, command.call)
     await this.#write(session, command)
     return CONTINUE
   }
 
   async #write(session: LiveSession, command: Exclude<Command, { do: 'answer' | 'compact' | 'call' }>): Promise<void> {
-    const ports = this.#ports
+    const { models, tools, waits, folders } = this.#parts
     switch (command.do) {
       case 'rest':
         return
       case 'start':
-        if (!(await ports.folders.untilFree(session, command.turn))) return
-        return startQueued(ports, session, command.turn)
+        if (!(await folders.untilFree(session, command.turn))) return
+        return startQueued(models, session, command.turn)
       case 'cancel':
-        return cancelTurn(ports, session, command.cancel, command.open)
+        return cancelTurn(tools, session, command.cancel, command.open)
       case 'fail':
-        return failTurn(ports, session, command.why, command.open)
+        return failTurn(tools, session, command.why, command.open)
       case 'ask-for-steps':
-        return askForSteps(ports, session)
+        return askForSteps(waits, session)
       case 'ask-approval':
-        return askApproval(ports, session, command.call, command.why)
+        return askApproval(waits, session, command.call, command.why)
       case 'refuse-call':
         return denyCall(session, command.call, command.reason)
       case 'stay-parked':
-        return stayParked(ports, session, command.parked)
+        return stayParked(waits, session, command.parked)
       case 'pause':
-        return backOff(ports, session, command.until)
+        return session.backOff(command.until)
       case 'discard':
         return void (await session.append(...interrupted(session.currentTurn, command.parts)))
       case 'begin-step':
-        return void (await session.append(stepDraft(ports, session, command.step)))
+        return void (await session.append(stepDraft(models, session, command.step)))
     }
   }
 
@@ -185,21 +195,23 @@ export class Engine {
     }
     if (session.signal.aborted) return // stopped on purpose: `next` knows why
     if (fault.report.next === 'park') return this.#giveUp(session, this.#parking(session, fault))
-    this.#ports.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
-    await this.#orWaitForSpace(session, () => endTurn(this.#ports, session, fault.with({ stopped: 'not_retryable' })))
+    session.observer.log.error({ err: thrown, sessionId: session.id, turnId: session.fold.turn?.id }, 'turn failed')
+    await this.#orWaitForSpace(session, () =>
+      endTurn(this.#parts.tools, session, fault.with({ stopped: 'not_retryable' })),
+    )
   }
 
   async #giveUp(session: LiveSession, { fault, decision }: GiveUp): Promise<void> {
     await this.#orWaitForSpace(session, () =>
       decision.action === 'park'
-        ? parkTurn(this.#ports, session, fault, decision.resumeAt)
-        : endTurn(this.#ports, session, faultFrom(fault)),
+        ? parkTurn(this.#parts.waits, session, fault, decision.resumeAt)
+        : endTurn(this.#parts.tools, session, faultFrom(fault)),
     )
   }
 
   /** A fault that asks for a person, from a call without its own retries. */
   #parking(session: LiveSession, fault: Fault): GiveUp {
-    const decision = decideFor(this.#ports, session, session.currentTurn, fault.report, { at: 'engine' })
+    const decision = decideFor(session, session.currentTurn, fault.report, { at: 'engine' })
     const isFinal = decision.action === 'park' || decision.action === 'stop'
     return giveUp(fault.report, isFinal ? decision : { action: 'stop', because: 'not_retryable' })
   }
@@ -218,15 +230,16 @@ export class Engine {
     const { turn } = session.fold
     if (turn === null) return
     const report = fault.with({ turnId: turn.id }).report
-    session.parkInMemory(report)
+    session.parkUnsaved(report)
     try {
-      for (let probe = 0; !this.#ports.lifecycle.isClosing; probe += 1) {
-        const { action, because } = decideFor(this.#ports, session, turn, report, { at: 'engine' })
+      for (let probe = 0; !this.#parts.lifecycle.isClosing; probe += 1) {
+        const { action, because } = decideFor(session, turn, report, { at: 'engine' })
         try {
-          if (action === 'park') return await parkTurn(this.#ports, session, report, null)
-          if (because === 'deadline_passed') return await failTurn(this.#ports, session, 'deadline', openCalls(turn))
+          if (action === 'park') return await parkTurn(this.#parts.waits, session, report, null)
+          if (because === 'deadline_passed')
+            return await failTurn(this.#parts.tools, session, 'deadline', openCalls(turn))
           return await stopTurn(
-            this.#ports,
+            this.#parts.tools,
             session,
             openCalls(turn),
             withDecision(fault, { action: 'stop', because: 'parking_off' }),
@@ -235,11 +248,11 @@ export class Engine {
           if (!isFault(thrown) || thrown.category !== 'journal_full') throw thrown
         }
         session.clearInterrupt()
-        const ms = probeIntervalMs('journal', probe, this.#ports.dice(), this.#ports.limits.probeMsFirst)
+        const ms = probeIntervalMs('journal', probe, session.clock.dice(), this.#parts.waits.probeMsFirst)
         await session.sleepUnlessWoken(ms) // a person who resumes the turn ends the wait, too
       }
     } finally {
-      session.endMemoryPark()
+      session.endUnsavedPark()
     }
   }
 
@@ -249,19 +262,19 @@ export class Engine {
     try {
       const isKept = turn === null || turn.parked !== null || session.cancelOf(turn.id) !== null || isInherited
       if (isKept) return await session.giveUp(true)
-      await parkTurn(this.#ports, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
+      await parkTurn(this.#parts.waits, session, new Fault('shutting_down', { turnId: turn.id }).report, null)
     } catch (thrown) {
       // The next daemon finds the turn unfinished, as after a crash, and recovers it all the same.
-      this.#ports.log.warn({ err: thrown, sessionId: session.id }, 'cannot hand over a turn')
+      session.observer.log.warn({ err: thrown, sessionId: session.id }, 'cannot hand over a turn')
     }
   }
 
-  #deadlineTimer(session: LiveSession): NodeJS.Timeout | undefined {
+  #deadlineTimer(session: LiveSession): Timer | undefined {
     const { turn } = session.fold
     const at = turn === null ? null : deadlineAt(turn, session.policy)
     if (at === null) return undefined
-    const ms = Math.min(Math.max(at - this.#ports.now(), 0), TIMER_MS_MAX)
-    return setTimeout(() => session.interrupt(new Fault('deadline_exceeded')), ms)
+    const ms = Math.min(Math.max(at - session.clock.now(), 0), TIMER_MS_MAX)
+    return session.clock.after(ms, () => session.interrupt(new Fault('deadline_exceeded')))
   }
 }
 
@@ -270,18 +283,18 @@ export class Engine {
 /** `isInherited`: an earlier process left the turn, and this one has not recovered it yet. */
 type Drive = { isInherited: boolean; done: Promise<void> }
 
-async function startQueued(ports: Ports, session: LiveSession, queued: QueuedTurn): Promise<void> {
+async function startQueued(models: ModelPort, session: LiveSession, queued: QueuedTurn): Promise<void> {
   const { id: turnId, prompt, traceparent } = queued
-  const opening = await turnOpening(ports, session)
-  const chosen = await ports.providers.forNextTurn(session.data)
+  const opening = await turnOpening(models, session)
+  const chosen = await models.providers.forNextTurn(session.data)
   await session.transact((fold) => {
     const isNext = fold.turn === null && fold.queue[0]?.id === turnId // a cancel may have ended it meanwhile
     return isNext ? startingTurn(fold, session, { turnId, prompt, traceparent }, { ...opening, ...chosen }) : null
   })
 }
 
-function stepDraft(ports: Ports, session: LiveSession, step: number): EventDraft {
-  return { type: 'step-start', turnId: session.currentTurn.id, step, model: modelNow(ports, session) }
+function stepDraft(models: ModelPort, session: LiveSession, step: number): EventDraft {
+  return { type: 'step-start', turnId: session.currentTurn.id, step, model: modelNow(models, session) }
 }
 
 /** What asks a model, or runs a tool: nothing that another owner may be doing at the same time. */

@@ -6,6 +6,7 @@
  * I2  A feed that no one reads, of a session that this daemon does not own, is dropped.
  * I3  Only the newest claim gives a session up: an earlier one may end later.
  */
+import type { Clock } from '../clock.ts'
 import type { Store } from '../store/store.ts'
 import { Feed, REWOUND } from './feed.ts'
 import { Follower } from './follower.ts'
@@ -20,9 +21,9 @@ export class Feeds {
   readonly #owned = new Map<string, number>()
   readonly #follower: Follower
 
-  constructor(store: Store, dice: () => number) {
+  constructor(store: Store, clock: Clock) {
     this.#store = store
-    this.#follower = new Follower(store, dice)
+    this.#follower = new Follower(store, clock)
   }
 
   /** The feed of a session, for readers. */

@@ -14,28 +14,28 @@ import { ensureBox, isBoxGone, replaceBox } from './box.ts'
 import { type Edited, edited, HALF_CHARACTER, noteOf, textOf, wasWritten } from './file-bytes.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel } from './output.ts'
-import { type GiveUp, isGiveUp } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { type GiveUp, isGiveUp } from './step-result.ts'
+import type { Runners } from '../runner/runners.ts'
 import { callRunner } from './runner-call.ts'
 import { parseCall, READ_LIMITS, type ToolArguments } from './tools.ts'
 import { checkpointTurn } from './turn-checkpoint.ts'
 import { BOX_LOST, failedOutcome, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export function runRead(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
-  given: ToolArguments['read'],
+  input: ToolArguments['read'],
 ): Promise<ToolOutcome | GiveUp> {
-  return onFiles(ports, session, async (client, box) => {
-    const { bytes } = await client.readFile(session.boxId, inWorkspace(given.path, box), { signal: session.signal })
+  return onFiles(runners, session, async (client, box) => {
+    const { bytes } = await client.readFile(session.boxId, inWorkspace(input.path, box), { signal: session.signal })
     const file = textOf(bytes)
-    if (file.kind === 'binary') return failedOutcome(`${given.path} ${file.what} (${bytes.length} bytes).`)
+    if (file.kind === 'binary') return failedOutcome(`${input.path} ${file.what} (${bytes.length} bytes).`)
     const lines = session.secrets.scrub(file.text).split('\n') // before anything is cut
     if (lines.at(-1) === '') lines.pop()
-    const from = given.offset ?? 1
-    const shown = lines.slice(from - 1, from - 1 + (given.limit ?? READ_LIMITS.lines))
+    const from = input.offset ?? 1
+    const shown = lines.slice(from - 1, from - 1 + (input.limit ?? READ_LIMITS.lines))
     if (shown.length === 0 && lines.length > 0) {
-      return failedOutcome(`${given.path} has ${lines.length} lines; there is nothing from line ${from} on.`)
+      return failedOutcome(`${input.path} has ${lines.length} lines; there is nothing from line ${from} on.`)
     }
     const isPart = shown.length < lines.length
     const notes = [
@@ -48,30 +48,30 @@ export function runRead(
 }
 
 export function runWrite(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
-  given: ToolArguments['write'],
+  input: ToolArguments['write'],
 ): Promise<ToolOutcome | GiveUp> {
-  const bytes = Buffer.from(given.content)
-  const text = `wrote ${bytes.length} bytes to ${given.path}`
+  const bytes = Buffer.from(input.content)
+  const text = `wrote ${bytes.length} bytes to ${input.path}`
   const becomes = (): Edited =>
-    given.content.isWellFormed() ? { do: 'write', bytes } : { do: 'answer', outcome: failedOutcome(HALF_CHARACTER) }
-  return changeFile(ports, session, call, given.path, { becomes, done: text, wasDone: text })
+    input.content.isWellFormed() ? { do: 'write', bytes } : { do: 'answer', outcome: failedOutcome(HALF_CHARACTER) }
+  return changeFile(runners, session, call, input.path, { becomes, done: text, wasDone: text })
 }
 
 export function runEdit(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
-  given: ToolArguments['edit'],
+  input: ToolArguments['edit'],
 ): Promise<ToolOutcome | GiveUp> {
   const becomes = (found: FoundFile | Fault): Edited => {
     if (isFault(found)) throw found
-    return edited(found.bytes, given)
+    return edited(found.bytes, input)
   }
   const wasDone = 'edited (the edit was already there after an interruption)'
-  return changeFile(ports, session, call, given.path, { becomes, done: `edited ${given.path}`, wasDone })
+  return changeFile(runners, session, call, input.path, { becomes, done: `edited ${input.path}`, wasDone })
 }
 
 /** Whether the file of an interrupted call has what it was to get. */
@@ -81,10 +81,10 @@ export async function wasFileWritten(
   call: ToolCall,
   signal: AbortSignal,
 ): Promise<'yes' | 'no' | 'unknown'> {
-  const { given } = parseCall(call.tool, call.arguments, session.data.tools)
-  if (!('path' in given)) return 'unknown'
+  const { input } = parseCall(call.tool, call.arguments, session.data.tools)
+  if (!('path' in input)) return 'unknown'
   const box = await client.getBox(session.boxId, { signal })
-  const found = await readIfFile(client, session.boxId, inWorkspace(given.path, box), signal)
+  const found = await readIfFile(client, session.boxId, inWorkspace(input.path, box), signal)
   return wasWritten(isFault(found) ? null : found.bytes, call.file)
 }
 
@@ -104,15 +104,15 @@ type Change = {
 }
 
 function changeFile(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
-  given: string,
+  named: string,
   { becomes, done, wasDone }: Change,
 ): Promise<ToolOutcome | GiveUp> {
-  const writing = new FileWriting(ports, session, call)
-  return onFiles(ports, session, async (client, box) => {
-    const path = inWorkspace(given, box)
+  const writing = new FileWriting(session, call)
+  return onFiles(runners, session, async (client, box) => {
+    const path = inWorkspace(named, box)
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       const found = await readIfFile(client, session.boxId, path, session.signal)
       const before = isFault(found) ? null : found.bytes
@@ -129,7 +129,7 @@ function changeFile(
         if (!isFault(thrown) || thrown.category !== 'precondition_failed') throw thrown
       }
     }
-    return failedOutcome(`${given} kept changing while it was being changed; nothing was written.`)
+    return failedOutcome(`${named} kept changing while it was being changed; nothing was written.`)
   })
 }
 
@@ -143,15 +143,13 @@ type Condition = { readonly ifMatch?: string; readonly ifNoneMatch?: '*' }
 
 /** The writes of one call. I1 */
 class FileWriting {
-  readonly #ports: Ports
   readonly #session: LiveSession
   readonly #call: ToolCall
   /** A write whose answer was lost. */
   #open: { readonly note: FileNote | undefined } | null
   #noted: FileNote | undefined
 
-  constructor(ports: Ports, session: LiveSession, call: ToolCall) {
-    this.#ports = ports
+  constructor(session: LiveSession, call: ToolCall) {
     this.#session = session
     this.#call = call
     this.#noted = call.file
@@ -172,13 +170,13 @@ class FileWriting {
     condition: Condition,
   ): Promise<void> {
     const [session, { tool, callId }] = [this.#session, this.#call]
-    await checkpointTurn(this.#ports, session, client, box)
+    await checkpointTurn(session, client, box)
     if (note.before !== this.#noted?.before || note.after !== this.#noted.after) {
       const { id: turnId } = session.currentTurn
       await session.append({ type: 'tool-output', turnId, callId, stream: 'stdout', text: '', file: note }) // I1
       this.#noted = note
     }
-    this.#ports.failpoint(`before:${tool}`)
+    session.observer.reached(`before:${tool}`)
     session.calls.starting(callId)
     const earlier = this.#open
     this.#open = { note }
@@ -189,7 +187,7 @@ class FileWriting {
       if (isFault(thrown) && thrown.category === 'precondition_failed') this.#open = earlier
       throw thrown
     }
-    this.#ports.failpoint(`after:${tool}`)
+    session.observer.reached(`after:${tool}`)
   }
 }
 
@@ -216,20 +214,20 @@ const UNREADABLE: ReadonlySet<FaultCategory> = new Set([
 ] satisfies FaultCategory[])
 
 function onFiles(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   work: (client: RunnerClient, box: Box) => Promise<ToolOutcome>,
 ): Promise<ToolOutcome | GiveUp> {
-  return callRunner(ports, session, async (client, runnerId) => {
+  return callRunner(runners, session, async (client, runnerId) => {
     const inBox = async (): Promise<ToolOutcome | GiveUp> => {
-      const box = await ensureBox(ports, session, client, runnerId)
+      const box = await ensureBox(runners, session, client, runnerId)
       return isGiveUp(box) ? box : work(client, box)
     }
     try {
       return await inBox()
     } catch (thrown) {
       if (!isBoxGone(thrown)) throw thrown
-      const replaced = await replaceBox(ports, session, client)
+      const replaced = await replaceBox(runners, session, client)
       if (isGiveUp(replaced)) return replaced
       return replaced.filesKept ? inBox() : BOX_LOST
     }

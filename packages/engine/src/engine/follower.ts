@@ -4,6 +4,7 @@
  *
  * I1  Hints only make it faster: without any, a reader is at most one poll behind.
  */
+import type { Clock } from '../clock.ts'
 import type { Store } from '../store/store.ts'
 import { type Feed, REWOUND } from './feed.ts'
 import { Poll } from '../poll.ts'
@@ -16,15 +17,17 @@ export class Follower {
   readonly #asking: Poll
   readonly #polling: Poll
 
-  constructor(store: Store, dice: () => number) {
+  constructor(store: Store, clock: Clock) {
     this.#store = store
     this.#asking = new Poll(
       () => POLL_MS,
       () => this.#askStore(),
+      clock,
     )
     this.#polling = new Poll(
-      () => (store.hints.isUp ? POLL_MS * (0.75 + dice() / 2) : POLL_MS_WITHOUT_HINTS), // I1
+      () => (store.hints.isUp ? POLL_MS * (0.75 + clock.dice() / 2) : POLL_MS_WITHOUT_HINTS), // I1
       () => Promise.resolve(this.#ask(this.#followed.keys())),
+      clock,
     )
     this.#unlisten = store.hints.on((hint) => {
       if (hint.kind === 'events') this.#ask(hint.sessionIds)
@@ -32,7 +35,7 @@ export class Follower {
   }
 
   add(id: string, feed: Feed): void {
-    if (!this.#store.isShared || this.#followed.get(id)?.feed === feed) return
+    if (this.#store.lease.isEndless || this.#followed.get(id)?.feed === feed) return
     this.remove(id)
     this.#followed.set(id, { feed, unwatch: this.#store.hints.watch(id) })
     this.#ask([id]) // it may have moved since its row was read

@@ -8,16 +8,11 @@
  * I5  A session that is lost is read like any other that this process does not own: its feed follows the store.
  */
 import assert from 'node:assert/strict'
-import { Fault, type FaultReport, isFault, type Policy, sleep } from '@breakfall/faults'
-import {
-  type EventDraft,
-  type EventType,
-  isTerminal,
-  type Session,
-  type SessionEvent,
-  type Turn,
-} from '@breakfall/wire'
+import { Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults'
+import { type EventDraft, type EventType, isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import { Mutex } from '@breakfall/faults/internal'
+import { retryAt } from '@breakfall/wire/turn'
+import type { Clock } from '../clock.ts'
 import { secretVariables, type SessionSecrets } from '../secrets.ts'
 import type { CommandOutcome } from '../store/sharing.ts'
 import type { CancelRequest, SessionData, SessionRow } from '../rows.ts'
@@ -26,13 +21,14 @@ import type { Used } from '../turn/cost.ts'
 import { reduce } from '../turn/reduce.ts'
 import { faultNotesOf } from '../turn/seen-faults.ts'
 import type { OfferedTools, Parked, SessionFold, TurnFold } from '../turn/state.ts'
-import { sessionState, sessionView, turnSummary, turnView } from '../turn/view.ts'
+import { sessionState, turnSummary, turnView } from '../turn/view.ts'
 import { CallLedger } from './call-ledger.ts'
 import { type Feed, REWOUND } from './feed.ts'
 import { Memo } from './memo.ts'
-import { releaseOf } from './ownership.ts'
-import type { Ports } from './ports.ts'
+import type { Observer } from './observer.ts'
+import { type LeaseGate, releaseOf } from './ownership.ts'
 import { SessionBox } from './session-box.ts'
+import type { SessionParts } from './session-parts.ts'
 import { unhurried } from './unhurried.ts'
 import { Wakes } from './wakes.ts'
 
@@ -50,6 +46,10 @@ export type Writing = {
 }
 
 export class LiveSession {
+  readonly gate: LeaseGate
+  readonly clock: Clock
+  readonly observer: Observer
+  readonly hasSpace: () => Promise<boolean>
   readonly feed: Feed
   readonly policy: Policy
   /** What its output must not contain. Known as long as the session is in memory. */
@@ -65,11 +65,11 @@ export class LiveSession {
   #journalChars: number
   #uses = 0
   #settingsIgnored: string | undefined
-  #memoryPark: Parked | null = null
+  #unsavedPark: Parked | null = null
   #unsaid: Used | null = null
   /** The wait of the turn, and the time that this process has seen pass in it. */
   #wait: { readonly since: string; readonly now: () => number } | undefined
-  readonly #ports: Ports
+  readonly #parts: SessionParts
   readonly #store: Store
   readonly #mutex = new Mutex()
   readonly #cancels = new Map<string, CancelRequest>()
@@ -79,19 +79,23 @@ export class LiveSession {
   #stop = new AbortController()
   readonly #wakes = new Wakes()
 
-  constructor(ports: Ports, row: SessionRow, fold: SessionFold, journalChars: number) {
-    this.#ports = ports
-    this.#store = ports.store
+  constructor(parts: SessionParts, row: SessionRow, fold: SessionFold, journalChars: number) {
+    this.#parts = parts
+    this.#store = parts.store
+    this.gate = parts.gate
+    this.clock = parts.clock
+    this.observer = parts.observer
+    this.hasSpace = parts.hasSpace
     this.#row = row
     this.#fold = fold
     this.#journalChars = journalChars
-    this.policy = ports.policyOf(row.data.policy)
-    this.secrets = ports.secrets.session(row.id)
+    this.policy = parts.policyOf(row.data.policy)
+    this.secrets = parts.secrets.session(row.id)
     this.secrets.set('box', secretVariables(row.data.box.env)) // a command may print what the user passed into the box
-    this.calls = new CallLedger(fold, row.data)
+    this.calls = new CallLedger(fold, row.data, parts.mayHaveLeft)
     const isLeft = row.data.boxReleased === true || (fold.turn?.calls.some(({ result }) => result === null) ?? false)
     this.box = new SessionBox(row.data.runnerId !== null && isLeft)
-    this.feed = ports.feeds.own(row)
+    this.feed = parts.feeds.own(row)
   }
 
   get id(): string {
@@ -125,7 +129,7 @@ export class LiveSession {
   lose(): void {
     if (this.#isLost) return
     this.#isLost = true
-    this.#ports.feeds.release(this.#row) // I5
+    this.#parts.feeds.release(this.#row) // I5
   }
 
   get createdAt(): string {
@@ -141,17 +145,16 @@ export class LiveSession {
     return this.#journalChars
   }
 
-  view(): Session {
-    const state = sessionState(this.#fold, this.#memoryPark)
+  /** The row as it would be if everything were written. */
+  get shownRow(): SessionRow {
+    const state = sessionState(this.#fold, this.#unsavedPark)
     const turnId = this.#fold.turn?.id ?? this.#fold.queue[0]?.id ?? null
-    const { providers } = this.#ports
-    const turn = turnSummary(this.#fold, this.id, this.#memoryPark) ?? this.#row.turn
-    const row = { ...this.#row, state, turnId, turn }
-    return sessionView(row, providers.modelOf(this.data), providers.viewOf(this.data.provider))
+    const turn = turnSummary(this.#fold, this.id, this.#unsavedPark) ?? this.#row.turn
+    return { ...this.#row, state, turnId, turn }
   }
 
   turn(turnId: string): Turn | undefined {
-    return turnView(this.#fold, this.id, turnId, this.#memoryPark)
+    return turnView(this.#fold, this.id, turnId, this.#unsavedPark)
   }
 
   cancelOf(turnId: string | undefined): CancelRequest | null {
@@ -171,7 +174,7 @@ export class LiveSession {
   /** An attempt at an answer is over. */
   attemptUsed(used: Used | undefined): void {
     this.#unsaid = used ?? null
-    if (used !== undefined) this.#ports.observer.used.tell(used.usage, used.cost)
+    if (used !== undefined) this.observer.used.tell(used.usage, used.cost)
   }
 
   // ---- who uses it ----
@@ -185,6 +188,16 @@ export class LiveSession {
     this.#uses -= 1
   }
 
+  /** Of this daemon, among those that share its store. */
+  get daemonName(): string {
+    return this.#store.lease.name
+  }
+
+  /** No other daemon can own it, so it stays in memory while its turn waits. */
+  get isKept(): boolean {
+    return this.#store.lease.isEndless
+  }
+
   get isInUse(): boolean {
     return this.#uses > 0
   }
@@ -192,16 +205,16 @@ export class LiveSession {
   // ---- what a parked turn knows beyond its journal ----
 
   /** Set while a full disk keeps the `parked` event itself from being written. */
-  get memoryPark(): Parked | null {
-    return this.#memoryPark
+  get unsavedPark(): Parked | null {
+    return this.#unsavedPark
   }
 
-  parkInMemory(fault: FaultReport): void {
-    this.#memoryPark = { fault, since: new Date(this.#ports.now()).toISOString(), resumeAt: null }
+  parkUnsaved(fault: FaultReport): void {
+    this.#unsavedPark = { fault, since: new Date(this.clock.now()).toISOString(), resumeAt: null }
   }
 
-  endMemoryPark(): void {
-    this.#memoryPark = null
+  endUnsavedPark(): void {
+    this.#unsavedPark = null
   }
 
   /** The settings that do not wake the turn, if they are not those it was parked under. */
@@ -240,7 +253,7 @@ export class LiveSession {
 
   /** The time in a wait that began then, as this process has seen it pass. */
   waitSince(since: string): () => number {
-    if (this.#wait?.since !== since) this.#wait = { since, now: unhurried(this.#ports.now) }
+    if (this.#wait?.since !== since) this.#wait = { since, now: unhurried(this.clock) }
     return this.#wait.now
   }
 
@@ -257,7 +270,7 @@ export class LiveSession {
   /** Sleeps for that time, unless `wake` or `interrupt` ends the sleep. */
   sleepUnlessWoken(ms: number): Promise<'slept' | 'woken'> {
     return this.unlessWoken(async (signal) => {
-      await sleep(ms, signal)
+      await this.clock.sleep(ms, signal)
       return 'slept' as const
     })
   }
@@ -265,18 +278,40 @@ export class LiveSession {
   /** This process cannot continue the session: readers get the reason, and a damaged journal is quarantined. */
   async abandon(fault: Fault): Promise<void> {
     this.lose()
-    if (this.#store.isShared && fault.category === 'lease_lost') {
-      this.#ports.log.warn({ sessionId: this.id, epoch: this.#row.epoch }, 'another daemon has taken over the session')
+    if (!this.isKept && fault.category === 'lease_lost') {
+      this.observer.log.warn(
+        { sessionId: this.id, epoch: this.#row.epoch },
+        'another daemon has taken over the session',
+      )
       return
     }
-    this.#ports.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
-    if (fault.category !== 'journal_corrupt') return this.#ports.feeds.end(this.id, fault.category)
+    this.observer.log.error({ err: fault, sessionId: this.id }, 'session abandoned')
+    if (fault.category !== 'journal_corrupt') return this.#parts.feeds.end(this.id, fault.category)
     const { report } = quarantinedFault(fault)
     await this.#store.quarantine(this.id, report)
     const isRewound = (await this.#store.heads([this.id]))[0]?.journal !== this.#row.journal
-    this.#ports.feeds.end(this.id, this.#store.isShared && isRewound ? REWOUND : fault.category)
+    this.#parts.feeds.end(this.id, isRewound ? REWOUND : fault.category)
     this.#row = { ...this.#row, quarantined: report }
-    this.#ports.observer.changed.tell(this.id)
+    this.observer.changed.tell(this.id)
+  }
+
+  /**
+   * The wait before a retry. Breakfall never shortens it, because a provider may have asked for it; a person may. Waits until then,
+   * unless a person ends the wait or something stops the turn. A timer that ran to its end is the whole wait: the clock may have been
+   * turned back meanwhile.
+   */
+  async backOff(until: number): Promise<void> {
+    while (this.#fold.turn?.status.retry != null && this.clock.now() < until && !this.signal.aborted)
+      if ((await this.sleepUnlessWoken(until - this.clock.now())) === 'slept') return
+  }
+
+  /** Ends that wait, because a person says so. False if the turn does not wait. */
+  async skipBackOff(): Promise<boolean> {
+    const events = await this.transact(({ turn }) => {
+      if (turn === null || (retryAt(turn.status) ?? 0) <= this.clock.now()) return null
+      return { drafts: [{ type: 'resumed', turnId: turn.id, because: 'person' }] }
+    })
+    return events.length > 0
   }
 
   // ---- the journal ----
@@ -291,8 +326,8 @@ export class LiveSession {
 
   /** Gives the session up, if nothing here uses it. `isUrgent`: even if its turn is worked on; it is due at once then. */
   async giveUp(isUrgent = false): Promise<void> {
-    if (!this.#store.isShared || this.#isLost) return
-    const atOnce = { wakeAt: new Date(this.#ports.now()).toISOString(), waitFor: null }
+    if (this.isKept || this.#isLost) return
+    const atOnce = { wakeAt: new Date(this.clock.now()).toISOString(), waitFor: null }
     await this.transact((fold) => {
       const release = this.#releaseOf(fold) ?? (isUrgent ? atOnce : null)
       return release === null || (this.isInUse && !isUrgent) ? null : { drafts: [], release }
@@ -319,14 +354,14 @@ export class LiveSession {
       const writing = this.#cleanRow(decided)
       const drafted = writing.drafts.map((draft, index) => this.#clean(this.#numbered(draft, index)))
       const events = drafted.map(({ event }) => event)
-      for (const event of events) this.#ports.failpoint(`before:${event.type}`)
+      for (const event of events) this.observer.reached(`before:${event.type}`)
       const fold = events.reduce(reduce, this.#fold)
       const append = this.#appendOf(writing, drafted, fold)
       await this.#write(append)
       this.#commit(append, writing, fold, events)
       if (append.release !== undefined) this.lose()
-      for (const event of events) this.#ports.failpoint(`after:${event.type}`)
-      for (const event of events) this.#ports.observer.event.tell(event, fold.turn?.traceparent)
+      for (const event of events) this.observer.reached(`after:${event.type}`)
+      for (const event of events) this.observer.event.tell(event, fold.turn?.traceparent)
       return events
     })
   }
@@ -336,14 +371,14 @@ export class LiveSession {
     try {
       await this.#store.append(append)
     } catch (thrown) {
-      if (this.#store.isShared && isFault(thrown) && thrown.category === 'lease_lost') this.lose()
+      if (isFault(thrown) && thrown.category === 'lease_lost') this.lose()
       throw thrown
     }
   }
 
   #numbered(draft: EventDraft, index: number): SessionEvent {
     const { type, turnId } = draft
-    const at = new Date(this.#ports.now()).toISOString()
+    const at = new Date(this.clock.now()).toISOString()
     const envelope = { seq: this.#row.lastSeq + 1 + index, type, sessionId: this.id, turnId, at } // first in the JSON
     return { ...envelope, ...draft }
   }
@@ -398,7 +433,7 @@ export class LiveSession {
       epoch: this.#row.epoch,
       after: this.#row.lastSeq,
       events: drafted.map(({ stored }) => stored),
-      ...(isMoved ? { set: { state, turnId, at: new Date(this.#ports.now()).toISOString() } } : {}),
+      ...(isMoved ? { set: { state, turnId, at: new Date(this.clock.now()).toISOString() } } : {}),
       ...(data === undefined ? {} : { data }),
       ...(turns.length === 0
         ? {}
@@ -416,16 +451,16 @@ export class LiveSession {
   /** I4 */
   #releaseAfter(fold: SessionFold, events: readonly SessionEvent[]): Release | undefined {
     const isEnd = events.some((event) => event.type === 'parked' || isTerminal(event))
-    return this.#store.isShared && isEnd && !this.isInUse ? (this.#releaseOf(fold) ?? undefined) : undefined
+    return !this.isKept && isEnd && !this.isInUse ? (this.#releaseOf(fold) ?? undefined) : undefined
   }
 
   #releaseOf(fold: SessionFold): Release | null {
     const isCancelled = this.cancelOf(fold.turn?.id) !== null
-    return releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now: this.#ports.now() })
+    return releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now: this.clock.now() })
   }
 
   #updatedAt(events: readonly SessionEvent[]): string {
-    return events.at(-1)?.at ?? new Date(this.#ports.now()).toISOString()
+    return events.at(-1)?.at ?? new Date(this.clock.now()).toISOString()
   }
 
   #commit(append: Append, writing: Writing, fold: SessionFold, events: readonly SessionEvent[]): void {
@@ -441,12 +476,12 @@ export class LiveSession {
       if (type === 'parked') this.#settingsIgnored = undefined // this process knows what changes from now on
       if (type === 'box-moved') this.box.moved()
     }
-    this.#ports.folders.update(this)
+    this.#parts.folders.update(this)
     if (writing.cancel !== undefined) this.#cancels.set(writing.cancel.turnId, writing.cancel.request) // I3
     for (const { body } of append.events) this.#journalChars += body.length
     this.feed.publish(append.events)
     if (append.summary !== undefined || append.set !== undefined || append.data !== undefined)
-      this.#ports.observer.changed.tell(this.id)
+      this.observer.changed.tell(this.id)
   }
 }
 

@@ -18,17 +18,19 @@ import { classify, Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isHandover, questionOf, waitOf } from '@breakfall/wire/turn'
 import { parseEvent } from '@breakfall/wire'
 import { Mutex } from '@breakfall/faults/internal'
-import type { EngineOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
+import type { EngineLimits, EngineOptions, RecoveryScope, UnfinishedTurn } from '../options.ts'
 import type { SessionRow } from '../rows.ts'
 import type { Store } from '../store/store.ts'
 import { reduce } from '../turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../turn/state.ts'
+import type { Providers } from '../providers/providers.ts'
 import { providerView } from '../turn/view.ts'
 import type { Engine } from './engine.ts'
 import type { Feed } from './feed.ts'
 import { LiveSession, quarantinedFault } from './live-session.ts'
-import { settingsOf } from './park.ts'
-import type { Ports } from './ports.ts'
+import type { SessionParts } from './session-parts.ts'
+import { settingsOf, type WaitPort } from './park.ts'
+import type { Lifecycle } from './lifecycle.ts'
 import { recoverTurn } from './recover.ts'
 
 const PAGE_EVENTS = 2_000
@@ -40,8 +42,19 @@ const CLAIMED_MAX = 100_000
 /** What a reader of a session's events needs. */
 export type SessionReading = { readonly id: string; readonly journal: string; readonly feed: Feed }
 
+type LoaderParts = {
+  readonly base: SessionParts
+  readonly engine: Engine
+  readonly waits: WaitPort
+  readonly providers: Providers
+  readonly lifecycle: Lifecycle
+  readonly limits: Pick<EngineLimits, 'sessionsIdleMax' | 'idleCharsMax'>
+  readonly stateDir: string
+  readonly scope?: RecoveryScope | undefined
+}
+
 export class SessionLoader {
-  readonly #ports: Ports
+  readonly #parts: LoaderParts
   readonly #store: Store
   readonly #engine: Engine
   readonly #scope: RecoveryScope
@@ -52,10 +65,11 @@ export class SessionLoader {
   readonly #requested = new Set<string>()
   readonly #recovering = new Mutex()
 
-  constructor(ports: Ports, engine: Engine, scope: RecoveryScope = 'all') {
+  constructor(parts: LoaderParts) {
+    const { scope = 'all', base, engine } = parts
     this.#scope = scope
-    this.#ports = ports
-    this.#store = ports.store
+    this.#parts = parts
+    this.#store = base.store
     this.#engine = engine
     engine.rested.add((session) => this.#restSoon(session))
   }
@@ -85,7 +99,7 @@ export class SessionLoader {
     if (row === undefined) return undefined
     if (row.quarantined !== null) throw faultFrom(row.quarantined)
     if (row.state !== 'idle') this.#recoverLost(id)
-    return { id, journal: row.journal, feed: this.#ports.feeds.of(row) }
+    return { id, journal: row.journal, feed: this.#parts.base.feeds.of(row) }
   }
 
   /** The session in memory, with the right to write it. `owned`: another daemon has that right. */
@@ -106,7 +120,7 @@ export class SessionLoader {
         return await work(session)
       } catch (thrown) {
         const isGivenUp = session.isLost && isFault(thrown) && thrown.category === 'lease_lost'
-        if (!this.#store.isShared || !isGivenUp) throw thrown
+        if (!isGivenUp) throw thrown
         if (tries === TRIES_MAX) throw new Fault('journal_unreachable', { boundary: 'journal', cause: thrown }) // it may work later
       } finally {
         session.endUse()
@@ -124,7 +138,6 @@ export class SessionLoader {
 
   /** Gives a session up that is neither worked on nor used, and forgets one that was given up. */
   async rest(session: LiveSession): Promise<void> {
-    if (!this.#store.isShared) return
     try {
       if (!session.isInUse && !this.#engine.isDriving(session)) await session.giveUp()
     } catch (thrown) {
@@ -153,7 +166,7 @@ export class SessionLoader {
       await first(session)
     } finally {
       session.endUse()
-      this.#ports.folders.update(session)
+      this.#parts.base.folders.update(session)
       if (!session.isLost) this.#engine.driveInherited(session) // also if a command could not be read: the next look finds it
     }
   }
@@ -182,15 +195,15 @@ export class SessionLoader {
 
   forget(id: string, reason: string): void {
     this.#requested.delete(id)
-    this.#ports.feeds.end(id, reason)
+    this.#parts.base.feeds.end(id, reason)
     this.#live.delete(id)
-    this.#ports.observer.changed.tell(id)
+    this.#parts.base.observer.changed.tell(id)
   }
 
   /** Recovers every unfinished turn, unless we recover on request only. Returns how many. */
   async recoverAll(onRecover: NonNullable<EngineOptions['onRecover']> = () => undefined): Promise<number> {
     await this.#quarantineDamaged()
-    if (this.#scope === 'requested' || this.#store.isShared) return 0 // I4; in a shared store, what is due is claimed in portions
+    if (this.#scope === 'requested' || !this.#store.lease.isEndless) return 0 // I4; daemons that share a store claim in portions
     const rows = [
       ...(await this.#store.claimWork({ limit: CLAIMED_MAX })),
       ...(await this.#store.claimWork({ limit: CLAIMED_MAX, suspects: true })),
@@ -203,13 +216,13 @@ export class SessionLoader {
     const inherited = [...this.#live.values()].toSorted(byTakeovers)
     const waiting = this.#scope === 'interrupted' ? inherited.filter(waitsForSettings) : []
     for (const session of waiting) session.ignoreSettings(this.#settingsNow(session)) // I6
-    if (inherited.length > 0) onRecover(inherited.flatMap(unfinishedTurn))
-    for (const session of inherited) this.#ports.folders.update(session) // before any of them starts a turn that waits
+    if (inherited.length > 0) onRecover(inherited.flatMap((session) => this.#unfinishedTurn(session)))
+    for (const session of inherited) this.#parts.base.folders.update(session) // before any of them starts a turn that waits
     for (const session of inherited) this.#engine.driveInherited(session) // I5
     const recovered = rows.length - waiting.length
-    if (recovered > 0) this.#ports.log.info({ recovered }, 'continuing unfinished turns')
+    if (recovered > 0) this.#parts.base.observer.log.info({ recovered }, 'continuing unfinished turns')
     if (waiting.length > 0)
-      this.#ports.log.info(
+      this.#parts.base.observer.log.info(
         { waiting: waiting.length },
         'parked turns wait for a key or other set-up: breakfall resume ID',
       )
@@ -220,13 +233,32 @@ export class SessionLoader {
 
   #settingsNow(session: LiveSession): string | undefined {
     const parked = session.currentTurn.parked
-    return parked === null ? undefined : settingsOf(this.#ports, session, parked.fault)
+    return parked === null ? undefined : settingsOf(this.#parts.waits, session, parked.fault)
+  }
+
+  #unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {
+    const { turn } = session.fold
+    if (turn === null) return []
+    const {
+      id: sessionId,
+      workspace = null,
+      model,
+      provider = null,
+    } = this.#parts.providers.sessionView(session.shownRow)
+    const { id: turnId, parked } = turn
+    const isCutOff = parked === null || isHandover(parked.fault.category)
+    const isAsking = parked !== null && questionOf(parked) !== undefined
+    const state = isCutOff ? 'cut-off' : isAsking ? 'asking' : waitsForSettings(session) ? 'parked' : 'waiting'
+    const shown = { model: turn.model ?? model, provider: providerView(turn.provider) ?? provider }
+    return [{ sessionId, turnId, workspace, ...shown, state, category: isCutOff ? null : parked.fault.category }]
   }
 
   /** I3: no other daemon works on it, and this one does not either. A reader does not wait for that. */
   #recoverLost(id: string): void {
-    if (this.#store.isShared || !this.owns(id) || this.#ports.lifecycle.isClosing) return
-    this.own(id).catch((err: unknown) => this.#ports.log.error({ err, sessionId: id }, 'cannot recover a session'))
+    if (!this.#store.lease.isEndless || !this.owns(id) || this.#parts.lifecycle.isClosing) return
+    this.own(id).catch((err: unknown) =>
+      this.#parts.base.observer.log.error({ err, sessionId: id }, 'cannot recover a session'),
+    )
   }
 
   async #load(id: string): Promise<LiveSession | 'owned' | undefined> {
@@ -242,7 +274,7 @@ export class SessionLoader {
     try {
       if (this.owns(id)) await this.#continueOnce(session) // I3, I4
     } finally {
-      setImmediate(() => this.#loaded(session)) // whoever waited for it uses it by then
+      this.#parts.base.clock.soon(() => this.#loaded(session)) // whoever waited for it uses it by then
     }
     return session
   }
@@ -261,14 +293,14 @@ export class SessionLoader {
 
   #restSoon(session: LiveSession): void {
     this.rest(session).catch((err: unknown) =>
-      this.#ports.log.warn({ err, sessionId: session.id }, 'cannot give up a session'),
+      this.#parts.base.observer.log.warn({ err, sessionId: session.id }, 'cannot give up a session'),
     )
   }
 
   async #fold(row: SessionRow): Promise<LiveSession> {
     try {
       const { fold, chars } = await this.#foldEvents(row)
-      const session = new LiveSession(this.#ports, row, fold, chars)
+      const session = new LiveSession(this.#parts.base, row, fold, chars)
       for (const turnId of [fold.turn?.id, ...fold.queue.map((queued) => queued.id)]) {
         const cancel = turnId === undefined ? undefined : (await this.#store.getTurn(turnId))?.cancel
         if (turnId !== undefined && cancel != null) session.rememberCancel(turnId, cancel)
@@ -302,7 +334,7 @@ export class SessionLoader {
     try {
       this.#live.set(row.id, await this.#fold(row))
     } catch (thrown) {
-      this.#ports.log.error({ err: thrown, sessionId: row.id }, 'cannot recover an unfinished turn') // I2
+      this.#parts.base.observer.log.error({ err: thrown, sessionId: row.id }, 'cannot recover an unfinished turn') // I2
     }
   }
 
@@ -317,14 +349,14 @@ export class SessionLoader {
   async #continue(session: LiveSession): Promise<void> {
     const { turn, queue } = session.fold
     if (turn === null && queue.length === 0) return
-    await recoverTurn(session, turn, this.#store.lease.name)
+    await recoverTurn(session, turn)
     this.#engine.drive(session)
   }
 
   /** Sessions whose journal is shorter than it once was, as the store found when it was opened. */
   async #quarantineDamaged(): Promise<void> {
     for (const { sessionId, what } of this.#store.problems) {
-      this.#ports.log.error({ sessionId, what }, 'the journal has lost data')
+      this.#parts.base.observer.log.error({ sessionId, what }, 'the journal has lost data')
       if (sessionId === null) continue
       const fault = new Fault('journal_corrupt', {
         facts: { name: `session ${sessionId}`, detail: what },
@@ -335,23 +367,23 @@ export class SessionLoader {
   }
 
   async #quarantine(sessionId: string, fault: Fault): Promise<void> {
-    this.#ports.log.error({ err: fault, sessionId }, 'session quarantined: its journal is damaged')
+    this.#parts.base.observer.log.error({ err: fault, sessionId }, 'session quarantined: its journal is damaged')
     const { report } = quarantinedFault(fault)
     await this.#store.quarantine(sessionId, report)
-    const folder = quarantineFolder(this.#ports.stateDir)
+    const folder = quarantineFolder(this.#parts.stateDir)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeFileSync(join(folder, `${sessionId}.json`), JSON.stringify(report, null, 2), { mode: 0o600 })
   }
 
   /** I7: evicts sessions without work, least recently used first. */
   #evict(): void {
-    const { sessionsIdleMax, idleCharsMax } = this.#ports.limits
+    const { sessionsIdleMax, idleCharsMax } = this.#parts.limits
     const idle = [...this.#live].filter(([, session]) => !this.#isUsed(session))
     let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
     for (const [id, { journalChars, row }] of idle) {
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
       this.#live.delete(id)
-      this.#ports.feeds.release(row)
+      this.#parts.base.feeds.release(row)
       chars -= journalChars
     }
   }
@@ -381,18 +413,6 @@ function waitsForSettings({ fold }: LiveSession): boolean {
   if (parked === null) return false
   const wait = waitOf(parked)
   return wait.for === 'config' && wait.until === null
-}
-
-function unfinishedTurn(session: LiveSession): readonly UnfinishedTurn[] {
-  const { turn } = session.fold
-  if (turn === null) return []
-  const { id: sessionId, workspace = null, model, provider = null } = session.view()
-  const { id: turnId, parked } = turn
-  const isCutOff = parked === null || isHandover(parked.fault.category)
-  const isAsking = parked !== null && questionOf(parked) !== undefined
-  const state = isCutOff ? 'cut-off' : isAsking ? 'asking' : waitsForSettings(session) ? 'parked' : 'waiting'
-  const shown = { model: turn.model ?? model, provider: providerView(turn.provider) ?? provider }
-  return [{ sessionId, turnId, workspace, ...shown, state, category: isCutOff ? null : parked.fault.category }]
 }
 
 const byTakeovers = (a: LiveSession, b: LiveSession): number => takeovers(a) - takeovers(b)

@@ -12,21 +12,25 @@ import { isSharedFolder } from '../runner/placement.ts'
 import type { ToolCall } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
 import { boxesOf } from './boxes-of.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 import { wantedOf } from './wanted.ts'
 import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export const isRunnerLost = (thrown: unknown): thrown is Fault => isFault(thrown) && thrown.report.reason === LOST
 
 /** The outcome of the call that found the runner lost. Undefined: it did not start, and runs in the new box. */
-export async function moveBox(ports: Ports, session: LiveSession, call: ToolCall): Promise<ToolOutcome | undefined> {
+export async function moveBox(
+  runners: Runners,
+  session: LiveSession,
+  call: ToolCall,
+): Promise<ToolOutcome | undefined> {
   const { runnerId, boxMade, box } = session.data
   if (runnerId === null) return undefined
-  const { from, to } = await ports.runner.replacement(runnerId, wantedOf(session.data))
+  const { from, to } = await runners.replacement(runnerId, wantedOf(session.data))
   const hadBox = boxMade || session.box.seen !== null
   const filesKept = !hadBox || isSharedFolder(box.workspace, from, to)
   const outcome = outcomeOf(call, { isStarted: hadBox && session.calls.mayHaveStarted(call.callId), filesKept })
-  await ports.store.runners?.leave(boxesOf(session.row)) // I2
+  await runners.leave(boxesOf(session.row)) // I2
   await session.transact(({ turn }) => {
     if (turn === null) return null
     const moved = { type: 'box-moved', turnId: turn.id, from: runnerId, to: to.runnerId, filesKept } as const

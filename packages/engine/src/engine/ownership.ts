@@ -7,6 +7,7 @@
  * I2  Nothing with an effect outside starts while the lease may have run out.
  */
 import { Fault, type Policy } from '@breakfall/faults'
+import type { Clock } from '../clock.ts'
 import type { Lease } from '../store/sharing.ts'
 import type { Release } from '../store/store.ts'
 import type { SessionFold } from '../turn/state.ts'
@@ -36,11 +37,13 @@ export function releaseOf(
 }
 
 /** Closed while the lease may run out. */
-export class Gate {
+export class LeaseGate {
   readonly #lease: Lease
+  readonly #clock: Pick<Clock, 'after'>
 
-  constructor(lease: Lease) {
+  constructor(lease: Lease, clock: Pick<Clock, 'after'>) {
     this.#lease = lease
+    this.#clock = clock
   }
 
   get isOpen(): boolean {
@@ -75,12 +78,12 @@ export class Gate {
     return new Promise((resolve) => {
       const done = (change: string): void => {
         unlisten()
-        clearTimeout(timer)
+        timer.cancel()
         signal.removeEventListener('abort', onAbort)
         resolve(change)
       }
       const onAbort = (): void => done('abort')
-      const timer = setTimeout(() => done('look'), LOOK_MS)
+      const timer = this.#clock.after(LOOK_MS, () => done('look'))
       const unlisten = this.#lease.on(done)
       signal.addEventListener('abort', onAbort, { once: true })
     })

@@ -6,15 +6,25 @@
  * I2  However many turns are ready at the same moment, a few start at once and the rest one by one: a service that
  *     has just recovered is not overwhelmed. Daemons that share a store share that pace.
  */
+import type { Clock } from '../clock.ts'
+
+type PacingParts = {
+  readonly probeMs: number
+  readonly clock: Pick<Clock, 'elapsed'>
+  readonly daemons?: () => number
+}
+
 export class Pacing {
   readonly #probeMs: number
   readonly #daemons: () => number
+  readonly #clock: Pick<Clock, 'elapsed'>
   readonly #probes = new Map<string, Probe>()
   readonly #fresh = new Map<string, FreshProbe>()
   #freeAt = Number.NEGATIVE_INFINITY
 
   /** `probeMs`: how long a probe's result is valid for all callers; shorter than between two probes of a turn. `daemons`: how many share the pace. */
-  constructor({ probeMs, daemons = () => 1 }: { readonly probeMs: number; readonly daemons?: () => number }) {
+  constructor({ probeMs, clock, daemons = () => 1 }: PacingParts) {
+    this.#clock = clock
     this.#probeMs = probeMs
     this.#daemons = daemons
   }
@@ -24,7 +34,7 @@ export class Pacing {
    * aborts when the last of those who wait for it has gone.
    */
   probe(target: string, signal: AbortSignal, run: (signal: AbortSignal) => Promise<boolean>): Promise<boolean> {
-    const now = performance.now()
+    const now = this.#clock.elapsed()
     const last = this.#probes.get(target)
     if (last !== undefined && now - last.at < this.#probeMs) return this.#joined(target, last, signal) // I1
     const over = new AbortController()
@@ -71,7 +81,7 @@ export class Pacing {
 
   /** How long to wait before starting: 0 for a turn that comes alone or with a few others. */
   startDelayMs(): number {
-    const now = performance.now()
+    const now = this.#clock.elapsed()
     const daemons = Math.max(this.#daemons(), 1)
     const gapMs = Math.min(GAP_MS * daemons, GAP_MS_MAX)
     const atOnce = Math.max(Math.floor(AT_ONCE / daemons), 1)

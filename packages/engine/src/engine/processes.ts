@@ -15,8 +15,8 @@ import type { StartedProcess } from '../rows.ts'
 import { ensureBox, isBoxGone } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { forModel, OUTPUT_LIMITS } from './output.ts'
-import { type GiveUp, isGiveUp } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { type GiveUp, isGiveUp } from './step-result.ts'
+import type { Runners } from '../runner/runners.ts'
 import { callRunner } from './runner-call.ts'
 import { failedOutcome, type ToolOutcome } from './tool-outcome.ts'
 import type { ToolArguments } from './tools.ts'
@@ -40,17 +40,17 @@ export async function startedOutcome(session: LiveSession, exec: Exec, output: s
 
 /** The `process` tool. Every action may be repeated. */
 export function runProcess(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
-  given: ToolArguments['process'],
+  input: ToolArguments['process'],
 ): Promise<ToolOutcome | GiveUp> | ToolOutcome {
-  const { action, id } = given
+  const { action, id } = input
   if (action !== 'list' && id === undefined)
     return failedOutcome(`${action} needs the name or id of a process; action "list" shows them.`)
   if (!session.data.boxMade) return action === 'list' ? NONE : notFound(id ?? '')
-  return callRunner<ToolOutcome>(ports, session, async (client, runnerId) => {
+  return callRunner<ToolOutcome>(runners, session, async (client, runnerId) => {
     try {
-      const box = await ensureBox(ports, session, client, runnerId)
+      const box = await ensureBox(runners, session, client, runnerId)
       if (isGiveUp(box)) return box
       const live = await client.listProcesses(session.boxId, { signal: session.signal })
       if (action === 'list') return listed(live)
@@ -68,16 +68,16 @@ export type EndedProcesses = {
   /** `[process web ended: exit code 1]` */
   readonly lines: readonly string[]
   /** The model has read them. */
-  readonly told: () => Promise<void>
+  readonly acknowledged: () => Promise<void>
 }
 
 /** The processes that ended since the model last heard of them. */
-export async function endedProcesses(ports: Ports, session: LiveSession): Promise<EndedProcesses> {
+export async function endedProcesses(runners: Runners, session: LiveSession): Promise<EndedProcesses> {
   const known = (session.data.processes ?? []).filter(({ isOver }) => isOver !== true)
   if (known.length === 0) return NO_NEWS
-  const signal = AbortSignal.any([session.signal, AbortSignal.timeout(NEWS_MS)])
+  const signal = AbortSignal.any([session.signal, session.clock.timeout(NEWS_MS)])
   try {
-    const { client } = await ports.runner.connect(session.data.runnerId, session.row.epoch, signal)
+    const { client } = await runners.connect(session.data.runnerId, session.row.epoch, signal)
     const live = await processesOf(client, session.boxId, signal)
     const found: { line: string; now: StartedProcess[] }[] = []
     for (const process of known) {
@@ -91,7 +91,7 @@ export async function endedProcesses(ports: Ports, session: LiveSession): Promis
     }
     return {
       lines: found.map(({ line }) => line),
-      told: async () => {
+      acknowledged: async () => {
         if (found.length > 0) await remember(session, ...found.flatMap(({ now }) => now))
       },
     }
@@ -196,7 +196,7 @@ async function stop(
   return { outcome: 'ok', text: `[process ${name} ${end}]` }
 }
 
-const NO_NEWS: EndedProcesses = { lines: [], told: () => Promise.resolve() }
+const NO_NEWS: EndedProcesses = { lines: [], acknowledged: () => Promise.resolve() }
 
 async function processesOf(client: RunnerClient, boxId: string, signal: AbortSignal): Promise<readonly BoxProcess[]> {
   try {

@@ -9,20 +9,21 @@ import { isHandover } from '@breakfall/wire/turn'
 import type { TurnFold } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
 import { resumeTurn } from './park.ts'
-import type { Ports } from './ports.ts'
+import type { Pacing } from './pacing.ts'
 
 /** Waits until this session may start, or until a request for it arrives. */
-export async function waitToRecover(ports: Ports, session: LiveSession): Promise<void> {
+export async function waitToRecover(pacing: Pacing, session: LiveSession): Promise<void> {
   const { turn } = session.fold
   const isParked = turn?.parked != null && !isHandover(turn.parked.fault.category) // paced when it resumes
-  if (!isParked && session.cancelOf(turn?.id) === null) await session.sleepUnlessWoken(ports.pacing.startDelayMs()) // I1
+  if (!isParked && session.cancelOf(turn?.id) === null) await session.sleepUnlessWoken(pacing.startDelayMs()) // I1
 }
 
 /** Journals that this process continues the turn, unless the turn is parked for another reason or a user has resumed it already. */
-export async function recoverTurn(session: LiveSession, inherited: TurnFold | null, daemon = ''): Promise<void> {
+export async function recoverTurn(session: LiveSession, inherited: TurnFold | null): Promise<void> {
   if (inherited === null) return
   const { id, parked } = inherited
-  if (parked === null) await session.append({ type: 'taken-over', turnId: id, epoch: session.row.epoch, ...by(daemon) })
+  if (parked === null)
+    await session.append({ type: 'taken-over', turnId: id, epoch: session.row.epoch, ...by(session.daemonName) })
   else if (isHandover(parked.fault.category)) await resumeTurn(session, 'restart')
 }
 

@@ -2,23 +2,32 @@
  * Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. Each
  * pass reads the configuration, so a changed limit takes effect with the next pass.
  */
+import type { ConfigReader } from '../live-config.ts'
 import type { RetentionConfig } from '../options.ts'
-import type { Ports } from './ports.ts'
+import type { Clock, Timer } from '../clock.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { Observer } from './observer.ts'
 import type { Pruning } from './pruning.ts'
 
+type RetentionParts = {
+  readonly pruning: Pruning
+  /** Read again for each pass. */
+  readonly config: ConfigReader
+  readonly clock: Clock
+  readonly observer: Observer
+  readonly lifecycle: Lifecycle
+  readonly everyMs: number
+}
+
 export class Retention {
-  readonly #ports: Ports
-  readonly #pruning: Pruning
-  readonly #read: () => Promise<RetentionConfig | undefined>
-  #timer: NodeJS.Timeout | undefined
+  readonly #parts: RetentionParts
+  #timer: Timer | undefined
   #pass: Promise<void> = Promise.resolve()
   #created = 0
 
-  constructor(ports: Ports, pruning: Pruning, read: () => Promise<RetentionConfig | undefined>) {
-    this.#ports = ports
-    this.#pruning = pruning
-    this.#read = read
-    ports.observer.created.add(() => this.#countCreated())
+  constructor(parts: RetentionParts) {
+    this.#parts = parts
+    parts.observer.created.add(() => this.#countCreated())
   }
 
   start(): void {
@@ -32,29 +41,29 @@ export class Retention {
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.#pass
   }
 
   #runIn(ms: number): void {
-    if (this.#ports.lifecycle.isClosing) return
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
+    if (this.#parts.lifecycle.isClosing) return
+    this.#timer?.cancel()
+    const pass = (): void => {
       this.#pass = this.#pass.then(() => this.#run())
-    }, ms)
-    this.#timer.unref()
+    }
+    this.#timer = this.#parts.clock.after(ms, pass).unref()
   }
 
   async #run(): Promise<void> {
-    if (this.#ports.lifecycle.isClosing) return
+    if (this.#parts.lifecycle.isClosing) return
     let hasMore = false
     try {
-      const limits = (await this.#read()) ?? {}
-      if (isOn(limits)) hasMore = await this.#pruning.retain(limits)
+      const limits = (await this.#parts.config.read()).retention ?? {}
+      if (isOn(limits)) hasMore = await this.#parts.pruning.retain(limits)
     } catch (thrown) {
-      this.#ports.log.warn({ err: thrown }, 'retention failed; it will run again')
+      this.#parts.observer.log.warn({ err: thrown }, 'retention failed; it will run again')
     }
-    this.#runIn(hasMore ? MORE_MS : this.#ports.limits.retentionMs)
+    this.#runIn(hasMore ? MORE_MS : this.#parts.everyMs)
   }
 }
 

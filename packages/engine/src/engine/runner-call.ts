@@ -15,33 +15,32 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { ConnectedRunner } from '../runner/runners.ts'
 import type { SessionRow } from '../rows.ts'
 import type { TurnFold } from '../turn/state.ts'
-import { backOff } from './back-off.ts'
 import { boxesOf } from './boxes-of.ts'
 import { FULL } from './box.ts'
 import type { LiveSession } from './live-session.ts'
-import { type GiveUp, giveUp } from './performed.ts'
-import type { Ports } from './ports.ts'
+import { type GiveUp, giveUp } from './step-result.ts'
+import type { Runners } from '../runner/runners.ts'
 import { situationFor } from './turn-decision.ts'
 import { wantedOf } from './wanted.ts'
 
 type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
 
-export async function callRunner<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
+export async function callRunner<T>(runners: Runners, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const { signal, policy } = session
-  let before = { seq: session.row.lastSeq, at: ports.now() }
+  let before = { seq: session.row.lastSeq, at: session.clock.now() }
   let turn = session.fold.turn
   let original: Fault | undefined
   const outcome = await retryOutcome(
     async () => {
-      before = { seq: session.row.lastSeq, at: ports.now() }
-      await ports.gate.pass(signal)
-      return followed(ports, session, call)
+      before = { seq: session.row.lastSeq, at: session.clock.now() }
+      await session.gate.pass(signal)
+      return callFollowingMoves(runners, session, call)
     },
     {
       policy,
       signal,
-      now: ports.now,
-      sleep: (ms) => backOff(ports, session, ports.now() + ms),
+      now: session.clock.now,
+      sleep: (ms) => session.backOff(session.clock.now() + ms),
       faultOf: (thrown) => {
         if (signal.aborted) throw thrown
         original = runnerFault(thrown, session.boxId)
@@ -52,10 +51,10 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
       // New events, or a stream that was followed for a while: this is a new loss, not the last one continued.
       madeProgress: ({ report }) =>
         session.row.lastSeq > before.seq ||
-        (report.phase === 'stream' && ports.now() - before.at >= LIMITS.resolveMsMax),
+        (report.phase === 'stream' && session.clock.now() - before.at >= LIMITS.resolveMsMax),
       situation: ({ attempt, awayMs }) =>
-        situationFor(ports, session, turn as TurnFold, { at: 'runner', resolves: attempt - 1, resolvingMs: awayMs }),
-      onRetry: (retry) => journalRetry(ports, session, turn as TurnFold, { ...retry, fault: original ?? retry.fault }), // I2
+        situationFor(session, turn as TurnFold, { at: 'runner', resolves: attempt - 1, resolvingMs: awayMs }),
+      onRetry: (retry) => journalRetry(session, turn as TurnFold, { ...retry, fault: original ?? retry.fault }), // I2
     },
   )
   if (outcome.ok) return outcome.value
@@ -64,15 +63,15 @@ export async function callRunner<T>(ports: Ports, session: LiveSession, call: Ru
 }
 
 /** Makes the call. Retries it immediately at the runner's new address, or at the next runner if this one is full or gone. */
-async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
+async function callFollowingMoves<T>(runners: Runners, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const without = new Set<string>()
   for (let [moves, raises] = [0, 0]; ;) {
     const wanted = { ...wantedOf(session.data), without }
     await session.box.outdateRelease(() => session.raiseEpoch(session.row.epoch))
-    const connected = await ports.runner.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
+    const connected = await runners.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
     const { address } = connected
     try {
-      return await ports.runner.during(connected, wanted, async (client) => {
+      return await runners.during(connected, wanted, async (client) => {
         await fenceBox(session, client)
         return call(client, address.runnerId)
       })
@@ -83,7 +82,7 @@ async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<
         await session.raiseEpoch(epochSeen) // I5: refused if another daemon owns the session
         continue
       }
-      if (isFull(thrown) && ports.runner.isJoined(address) && !session.data.boxMade) {
+      if (isFull(thrown) && runners.isJoined(address) && !session.data.boxMade) {
         without.add(address.runnerId)
         await session.setData({ runnerId: null }) // it has no box there, so any runner will do
         continue
@@ -91,21 +90,28 @@ async function followed<T>(ports: Ports, session: LiveSession, call: RunnerCall<
       if (!isStale(thrown)) throw thrown
       const turn = session.fold.turn
       const isElsewhere =
-        (await ports.runner.hasMoved(address)) || (await isFreed(ports, session, address.runnerId, without))
+        (await runners.hasMoved(address)) || (await isFreed(runners, session, address.runnerId, without))
       if (!isElsewhere || turn === null || ++moves > MOVES_MAX)
-        throw ports.runner.isJoined(address) ? await unreachable(thrown, connected) : thrown
+        throw runners.isJoined(address)
+          ? await unreachable(thrown, connected, session.clock.timeout(IDENTIFY_MS))
+          : thrown
       const fault = runnerFault(thrown, session.boxId).with({ sideEffects: 'none' }) // I3
-      await journalRetry(ports, session, turn, { fault, attempt: moves, delayMs: 0 }) // I2
+      await journalRetry(session, turn, { fault, attempt: moves, delayMs: 0 }) // I2
     }
   }
 }
 
 /** I4: true if the session may have its box at another runner, and one fits. A box that may exist here is listed for removal. */
-async function isFreed(ports: Ports, session: LiveSession, runnerId: string, without: Set<string>): Promise<boolean> {
-  if (session.data.boxMade || !ports.runner.isJoined({ runnerId })) return false
+async function isFreed(
+  runners: Runners,
+  session: LiveSession,
+  runnerId: string,
+  without: Set<string>,
+): Promise<boolean> {
+  if (session.data.boxMade || !runners.isJoined({ runnerId })) return false
   without.add(runnerId)
-  if (!(await ports.runner.fits({ ...wantedOf(session.data), without }))) return false
-  await ports.store.runners?.leave(boxesOf(session.row))
+  if (!(await runners.fits({ ...wantedOf(session.data), without }))) return false
+  await runners.leave(boxesOf(session.row))
   await session.setData({ runnerId: null })
   return true
 }
@@ -117,17 +123,17 @@ export async function fenceBox(session: LiveSession, client: RunnerClient): Prom
 
 /** Asks the runner of a session outside of a turn, once more if it has moved. `work` may be repeated. */
 export async function askRunner<T>(
-  { runner }: Pick<Ports, 'runner'>,
+  runners: Runners,
   { data, epoch }: Pick<SessionRow, 'data' | 'epoch'>,
   signal: AbortSignal,
   work: (client: RunnerClient) => Promise<T>,
 ): Promise<T> {
   const act = async (again: boolean): Promise<T> => {
-    const { client, address } = await runner.connect(data.runnerId, epoch, signal)
+    const { client, address } = await runners.connect(data.runnerId, epoch, signal)
     try {
       return await work(client)
     } catch (thrown) {
-      if (again && isStale(thrown) && (await runner.hasMoved(address))) return act(false)
+      if (again && isStale(thrown) && (await runners.hasMoved(address))) return act(false)
       throw thrown
     }
   }
@@ -149,9 +155,13 @@ const isFull = (thrown: unknown): boolean =>
  * Another runner at a joined runner's old address proves only that ours is not there. It has its own token, so it refuses ours
  * before anything else.
  */
-async function unreachable(thrown: unknown, { client, address }: ConnectedRunner): Promise<unknown> {
+async function unreachable(
+  thrown: unknown,
+  { client, address }: ConnectedRunner,
+  signal: AbortSignal,
+): Promise<unknown> {
   if (!isFault(thrown) || !OTHERS.has(thrown.category)) return thrown
-  const there = await client.health({ signal: AbortSignal.timeout(IDENTIFY_MS) }).catch(() => undefined) // no answer: our runner is not there
+  const there = await client.health({ signal }).catch(() => undefined) // no answer: our runner is not there
   if (there?.runnerId === address.runnerId) return thrown
   const errorRaw = `another runner answers at the last address of runner ${address.runnerId}`
   return new Fault('runner_unreachable', { facts: { address: new URL(address.url).host }, errorRaw, cause: thrown })
@@ -162,15 +172,10 @@ const IDENTIFY_MS = 5_000
 /** How a runner refuses a request that is meant for another one. */
 const OTHERS: ReadonlySet<string> = new Set(['runner_identity_mismatch', 'runner_auth_failed'])
 
-async function journalRetry(
-  ports: Ports,
-  session: LiveSession,
-  turn: TurnFold,
-  { fault, attempt, delayMs }: Retry,
-): Promise<void> {
+async function journalRetry(session: LiveSession, turn: TurnFold, { fault, attempt, delayMs }: Retry): Promise<void> {
   const max = LIMITS.resolvesMax
   const callId = turn.calls.find(({ result }) => result === null)?.callId // calls run in order
-  const nextAt = new Date(ports.now() + delayMs).toISOString()
+  const nextAt = new Date(session.clock.now() + delayMs).toISOString()
   await session.append({
     type: 'retry',
     turnId: turn.id,

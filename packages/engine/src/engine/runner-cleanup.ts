@@ -5,11 +5,11 @@
 import { POLICY_DEFAULTS, retrying } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import { ANYWHERE } from '../runner/placement.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 import { isStale, runnerFault } from './runner-call.ts'
 
 export function cleanUpAtRunner<T>(
-  ports: Ports,
+  runners: Runners,
   {
     runnerId,
     epoch,
@@ -19,19 +19,19 @@ export function cleanUpAtRunner<T>(
   call: (client: RunnerClient) => Promise<T>,
 ): Promise<T> {
   const act = async (): Promise<T> => {
-    const { client, address } = await ports.runner.connect(runnerId, epoch, signal, { ...ANYWHERE, isReturning })
+    const { client, address } = await runners.connect(runnerId, epoch, signal, { ...ANYWHERE, isReturning })
     try {
       return await call(client)
     } catch (thrown) {
-      if (isStale(thrown)) ports.runner.forget(address)
+      if (isStale(thrown)) runners.forget(address)
       throw thrown
     }
   }
   return retrying(act, {
     policy: POLICY_DEFAULTS,
     signal,
-    now: ports.now,
-    dice: ports.dice,
+    now: runners.clock.now,
+    dice: runners.clock.dice,
     faultOf: (thrown) => runnerFault(thrown).with({ sideEffects: 'none' }), // ending it twice does no harm
     situation: ({ attempt, awayMs, dice }) => ({
       ...NO_TURN,

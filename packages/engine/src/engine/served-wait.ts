@@ -3,12 +3,11 @@
  *
  * I1  At most one event a second, fewer in a long wait, and only if its state or its last line changed.
  */
-import { within } from '@breakfall/faults/internal'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { LiveSession } from './live-session.ts'
 
 export async function waitForServer(session: LiveSession, local: LocalModel): Promise<LocalModelRequest> {
-  const { signal } = session
+  const { signal, clock } = session
   const request = local.request(signal)
   const settled = request.then(
     () => true,
@@ -16,7 +15,7 @@ export async function waitForServer(session: LiveSession, local: LocalModel): Pr
   )
   let shown = ''
   for (let events = 0, pauseMs = FIRST_MS; ; pauseMs = events < OFTEN_MAX ? EVERY_MS : LATER_EVERY_MS) {
-    if ((await within(settled, pauseMs, { signal })) === true || signal.aborted) return request
+    if ((await clock.within(settled, pauseMs, { signal })) === true || signal.aborted) return request
     const { state, since, line } = local.status
     const draft = { type: 'model-server', turnId: session.currentTurn.id, state, since } as const
     const said = JSON.stringify([state, since, line])

@@ -19,7 +19,6 @@ import {
   type TurnResume,
 } from '@breakfall/wire'
 import { newId } from '@breakfall/wire/node'
-import { within } from '@breakfall/faults/internal'
 import { z } from 'zod'
 import type { CommandRow, Inbox, NewCommand } from '../store/sharing.ts'
 import type { CancelRequest, SessionRow } from '../rows.ts'
@@ -27,7 +26,6 @@ import type { Store } from '../store/store.ts'
 import { accepted, titled } from './accept-prompt.ts'
 import { hashOf, receiptOf } from './answers.ts'
 import { approvalDrafts } from './approval.ts'
-import { skipBackOff } from './back-off.ts'
 import { checkSessionBox } from './box.ts'
 import type { BoxRemovals } from './box-removals.ts'
 import { boxesOf } from './boxes-of.ts'
@@ -37,7 +35,9 @@ import type { LiveSession, Writing } from './live-session.ts'
 import { ours, type SessionLoader } from './loader.ts'
 import { resumeTurn } from './park.ts'
 import { Poll } from '../poll.ts'
-import type { Ports } from './ports.ts'
+import type { SessionParts } from './session-parts.ts'
+import type { ModelPort } from './ask-model.ts'
+import type { Runners } from '../runner/runners.ts'
 import { turnOpening } from './turn-opening.ts'
 
 /** As it lies in the store, but for `kind`, which is a column. */
@@ -74,7 +74,9 @@ type Given = {
 }
 
 type CommandParts = {
-  readonly ports: Ports
+  readonly base: SessionParts
+  readonly models: ModelPort
+  readonly runners: Runners
   readonly engine: Engine
   readonly loader: SessionLoader
   readonly boxRemovals: BoxRemovals
@@ -87,7 +89,6 @@ const WAIT_MS = { prompt: 10_000, change: 10_000, approve: 10_000, resume: 2_000
 
 export class SessionCommands {
   readonly #parts: CommandParts
-  readonly #ports: Ports
   readonly #store: Store
   readonly #engine: Engine
   readonly #loader: SessionLoader
@@ -97,14 +98,14 @@ export class SessionCommands {
 
   constructor(parts: CommandParts) {
     this.#parts = parts
-    this.#ports = parts.ports
-    this.#store = parts.ports.store
+    this.#store = parts.base.store
     this.#engine = parts.engine
     this.#loader = parts.loader
     const { hints } = this.#store
     this.#poll = new Poll(
       () => (hints.isUp ? POLL_MS : POLL_MS_WITHOUT_HINTS),
       () => this.#look(),
+      parts.base.clock,
     )
     this.#unlisten = hints.on((hint) => {
       if (hint.kind === 'command' && this.#loader.peek(hint.sessionId) !== undefined) this.#poll.now()
@@ -116,7 +117,7 @@ export class SessionCommands {
     const { key } = given
     const sideEffects = command.kind === 'prompt' && key === undefined ? 'unknown' : 'none' // the same key gets the same receipt
     const work = this.#loader.use(sessionId, (session) => this.#execute(session, command, given))
-    const done = await this.#ports.gate.whileOpen(work, sideEffects)
+    const done = await this.#parts.base.gate.whileOpen(work, sideEffects)
     return done === 'owned' ? this.#passOn(sessionId, command, key) : done
   }
 
@@ -134,13 +135,13 @@ export class SessionCommands {
     if (live !== undefined) {
       live.lose() // nothing may write to the journal that is about to be deleted
       live.interrupt(new Fault('cancelled', { facts: { name: 'superseded' } }))
-      await within(this.#engine.settled(live), this.#ports.limits.killMsMax)
+      await live.clock.within(this.#engine.settled(live), this.#parts.runners.limits.killMsMax)
     }
     const boxes = boxesOf(live?.row ?? row)
     await this.#parts.boxRemovals.list(boxes)
     await this.#store.deleteSession(row.id)
     this.#loader.forget(row.id, 'session_deleted')
-    this.#ports.providers.forget(row.id)
+    this.#parts.models.providers.forget(row.id)
     await this.#parts.boxRemovals.remove(boxes)
   }
 
@@ -190,17 +191,19 @@ export class SessionCommands {
         await this.#loader.recover(id) // the process that accepted it may be gone
         return receipt
       }
-      if (session.fold.turn === null && session.fold.queue.length === 0) await checkSessionBox(this.#ports, session)
+      if (session.fold.turn === null && session.fold.queue.length === 0)
+        await checkSessionBox(this.#parts.runners, session)
       const left = this.#engine.isDriving(session) ? undefined : session.fold.turn?.id // by an earlier owner
       const turnId = newId()
-      const opening = await turnOpening(this.#ports, session)
+      const opening = await turnOpening(this.#parts.models, session)
+      const { folders } = this.#parts.base
       const receipt = (seq: number): TurnReceipt => ({ turnId, seq })
-      const chosen = await this.#ports.providers.forNextTurn(session.data)
-      const traceparent = this.#ports.traces.begin(id, turnId, request.traceparent)
+      const chosen = await this.#parts.models.providers.forNextTurn(session.data)
+      const traceparent = session.observer.traces.begin(id, turnId, request.traceparent)
       const events = await session
         .transact((fold) => {
           const prompted = { turnId, ...request, traceparent }
-          const writing = accepted(fold, session, prompted, { ...opening, ...chosen }, this.#ports)
+          const writing = accepted(fold, session, prompted, { ...opening, ...chosen }, folders)
           const first = writing.drafts.findIndex((draft) => draft.turnId === turnId)
           const done = receipt(session.row.lastSeq + 1 + first)
           return {
@@ -211,8 +214,8 @@ export class SessionCommands {
               : { key: () => ({ scope: id, key, requestHash, receipt: JSON.stringify(done) }) }),
           }
         }) // I1, I2
-        .catch((thrown: unknown) => this.#ports.traces.refused(turnId, thrown))
-        .finally(() => this.#ports.folders.update(session)) // if it was not written, the folder is free again
+        .catch((thrown: unknown) => session.observer.traces.refused(turnId, thrown))
+        .finally(() => folders.update(session)) // if it was not written, the folder is free again
       this.#loader.request(id)
       if (left !== undefined && session.fold.turn?.id === left) await this.#loader.recover(id)
       else this.#engine.drive(session)
@@ -225,7 +228,7 @@ export class SessionCommands {
   async #change(session: LiveSession, { patch }: CommandOf<'change'>, { asked }: Given): Promise<string> {
     const { title, ...request } = patch
     return session.admission.run(async () => {
-      const bound = await this.#ports.providers.bind(session.id, request, session.data)
+      const bound = await this.#parts.models.providers.bind(session.id, request, session.data)
       const data = { ...session.data, ...bound, ...(title === undefined ? {} : { title }) }
       await session.transact(() => ({ drafts: [], data, ...outcomeOf(asked, session.id) }))
       return session.id
@@ -263,9 +266,9 @@ export class SessionCommands {
     const view = session.turn(turnId) ?? (await this.#parts.turn(turnId))
     ours(await this.#loader.recover(session.id), session.id)
     if (provider !== undefined && session.fold.turn !== null)
-      this.#ports.providers.bring(session.id, session.fold.turn, provider)
+      this.#parts.models.providers.bring(session.id, session.fold.turn, provider)
     const isResumed =
-      session.memoryPark !== null || (await resumeTurn(session, 'person')) || (await skipBackOff(this.#ports, session))
+      session.unsavedPark !== null || (await resumeTurn(session, 'person')) || (await session.skipBackOff())
     if (!isResumed && !isUnowned) throw notParked(turnId, stateText(session.turn(turnId) ?? view))
     session.wake()
     this.#engine.drive(session)
@@ -278,7 +281,7 @@ export class SessionCommands {
     const { asked, provider } = given
     await this.#loader.recover(session.id)
     const { turn } = session.fold
-    if (provider !== undefined && turn !== null) this.#ports.providers.bring(session.id, turn, provider)
+    if (provider !== undefined && turn !== null) this.#parts.models.providers.bring(session.id, turn, provider)
     await session.transact((fold) => ({
       drafts: approvalDrafts(fold, turnId, approval),
       ...outcomeOf(asked, turnId),
@@ -323,10 +326,11 @@ export class SessionCommands {
 
   /** Its outcome, or the refusal if it is gone with its session. Undefined if neither happens in time. */
   async #outcome(row: CommandRow, waitMs: number): Promise<string | undefined> {
-    const until = performance.now() + waitMs
+    const { clock } = this.#parts.base
+    const until = clock.elapsed() + waitMs
     let found: CommandRow | undefined = row
     for (let pauseMs = PAUSE_MS; found?.outcome === null; pauseMs = Math.min(pauseMs * 2, PAUSE_MS_MAX)) {
-      const leftMs = until - performance.now()
+      const leftMs = until - clock.elapsed()
       if (leftMs <= 0) return undefined
       await this.#hinted(row.id, Math.min(pauseMs, leftMs))
       found = await this.#store.getCommand(row.id)
@@ -338,10 +342,10 @@ export class SessionCommands {
     return new Promise((resolve) => {
       const done = (): void => {
         unlisten()
-        clearTimeout(timer)
+        timer.cancel()
         resolve()
       }
-      const timer = setTimeout(done, ms)
+      const timer = this.#parts.base.clock.after(ms, done)
       const unlisten = this.#store.hints.on((hint) => {
         if (hint.kind === 'outcome' && hint.commandId === commandId) done()
       })
@@ -356,7 +360,7 @@ export class SessionCommands {
       // Not awaited: a command that takes long must not hold up those of other sessions.
       for (const inbox of inboxes) if (!this.#busy.has(inbox.sessionId)) void this.#use(inbox)
     } catch (err) {
-      this.#ports.log.debug({ err }, 'cannot read commands now; the next look is in a second')
+      this.#parts.base.observer.log.debug({ err }, 'cannot read commands now; the next look is in a second')
     }
   }
 
@@ -366,7 +370,7 @@ export class SessionCommands {
     try {
       await this.#loader.use(sessionId, (session) => this.#emptyOne(session, inbox))
     } catch (err) {
-      this.#ports.log.warn({ err, sessionId }, 'cannot carry out a command now')
+      this.#parts.base.observer.log.warn({ err, sessionId }, 'cannot carry out a command now')
     } finally {
       this.#busy.delete(sessionId)
     }

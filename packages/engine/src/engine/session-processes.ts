@@ -7,26 +7,28 @@
 import { Fault } from '@breakfall/faults'
 import type { SessionProcess, SessionProcessList, StoppedProcess } from '@breakfall/wire'
 import type { BoxProcess } from '@breakfall/wire/internal'
-import type { ConnectedRunner } from '../runner/runners.ts'
+import type { ConnectedRunner, Runners } from '../runner/runners.ts'
+import type { Store } from '../store/store.ts'
 import type { SessionRow } from '../rows.ts'
 import { isBoxGone } from './box.ts'
-import type { Ports } from './ports.ts'
 import { stoppedEnd } from './processes.ts'
 import { askRunner, runnerFault } from './runner-call.ts'
 
 const ANSWER_MS = 10_000 // a runner that was ended is started for the answer
 
 export class SessionProcesses {
-  readonly #ports: Pick<Ports, 'runner' | 'store'>
+  readonly #runners: Runners
+  readonly #store: Store
 
-  constructor(ports: Pick<Ports, 'runner' | 'store'>) {
-    this.#ports = ports
+  constructor(runners: Runners, store: Store) {
+    this.#runners = runners
+    this.#store = store
   }
 
   /** Those of every session. Finds the runner of this machine, and starts it if it has ended. */
   async all(caller: AbortSignal): Promise<SessionProcessList> {
-    const signal = AbortSignal.any([caller, AbortSignal.timeout(ANSWER_MS)])
-    const runners = [...(await this.#ports.runner.all(signal, { finds: true }))]
+    const signal = AbortSignal.any([caller, this.#runners.clock.timeout(ANSWER_MS)])
+    const runners = [...(await this.#runners.all(signal, { finds: true }))]
     const asked = await Promise.allSettled(runners.map(async ([, connect]) => this.#at(await connect(), signal)))
     const unreachable = runners.flatMap(([id], at) => (asked[at]?.status === 'rejected' ? [id] : [])) // I2
     const processes = asked.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
@@ -52,7 +54,7 @@ export class SessionProcesses {
   // ---- details ----
 
   async #row(sessionId: string): Promise<SessionRow> {
-    const row = await this.#ports.store.getSession(sessionId)
+    const row = await this.#store.getSession(sessionId)
     if (row === undefined) throw new Fault('not_found', { facts: { name: 'such session' } })
     return row
   }
@@ -69,7 +71,7 @@ export class SessionProcesses {
 
   async #ask<T>(row: SessionRow, signal: AbortSignal, work: Parameters<typeof askRunner<T>>[3]): Promise<T> {
     try {
-      return await askRunner(this.#ports, row, signal, work)
+      return await askRunner(this.#runners, row, signal, work)
     } catch (thrown) {
       throw runnerFault(thrown, boxOf(row))
     }
@@ -78,7 +80,7 @@ export class SessionProcesses {
   async #at({ client }: ConnectedRunner, signal: AbortSignal): Promise<readonly SessionProcess[]> {
     const found: SessionProcess[] = []
     for (const { id, processes = [] } of await client.listBoxes({ state: 'running', signal })) {
-      const [row] = processes.length === 0 ? [] : await this.#ports.store.sessionsOfBox(id)
+      const [row] = processes.length === 0 ? [] : await this.#store.sessionsOfBox(id)
       if (row !== undefined) found.push(...processes.map((process) => shown(row, process)))
     }
     return found

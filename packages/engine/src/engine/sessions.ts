@@ -26,28 +26,35 @@ import { secretVariables } from '../secrets.ts'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import { type CancelRequest, type SessionRow } from '../rows.ts'
 import { CREATED, type KeyRow, type Store, type StoredEvent, type TurnRow } from '../store/store.ts'
-import { sessionPage, sessionView } from '../turn/view.ts'
+import { sessionPage } from '../turn/view.ts'
 import type { PromptRequest } from './accept-prompt.ts'
 import { checkBox } from './box.ts'
 import type { Engine } from './engine.ts'
 import type { BoxReleases } from './box-releases.ts'
 import type { BoxRemovals } from './box-removals.ts'
 import { notParked, SessionCommands } from './session-commands.ts'
+import type { SessionParts } from './session-parts.ts'
 import { forgetQuarantined, type SessionLoader, type SessionReading } from './loader.ts'
-import { toolsIn } from './tool-names.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { ModelPort } from './ask-model.ts'
+import type { Runners } from '../runner/runners.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
 import { hashOf, unfinished } from './answers.ts'
-import type { Ports } from './ports.ts'
 import type { Pruning } from './pruning.ts'
 import { selectionOf } from './session-selection.ts'
 import { type OutputRequest, storedOutput } from './stored-output.ts'
 import { newId } from '@breakfall/wire/node'
-import { within } from '@breakfall/faults/internal'
 
 const TURNS_PAGE_MAX = 50
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 type SessionsParts = {
-  readonly ports: Ports
+  readonly base: SessionParts
+  readonly models: ModelPort
+  readonly tools: ToolCatalog
+  readonly runners: Runners
+  readonly lifecycle: Lifecycle
+  readonly stateDir: string
   readonly engine: Engine
   readonly loader: SessionLoader
   readonly boxRemovals: BoxRemovals
@@ -56,22 +63,16 @@ type SessionsParts = {
 }
 
 export class Sessions {
-  readonly #ports: Ports
+  readonly #parts: SessionsParts
   readonly #store: Store
-  readonly #engine: Engine
   readonly #loader: SessionLoader
-  readonly #boxReleases: BoxReleases
-  readonly #pruning: Pruning
   /** Also what other daemons ask for: the fleet starts and ends that. */
   readonly commands: SessionCommands
 
   constructor(parts: SessionsParts) {
-    this.#ports = parts.ports
-    this.#store = parts.ports.store
-    this.#engine = parts.engine
+    this.#parts = parts
+    this.#store = parts.base.store
     this.#loader = parts.loader
-    this.#boxReleases = parts.boxReleases
-    this.#pruning = parts.pruning
     this.commands = new SessionCommands({ ...parts, turn: (turnId) => this.turn(turnId) })
   }
 
@@ -86,16 +87,17 @@ export class Sessions {
     const known = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
     if (known !== undefined) return this.#createdBefore(known, requestHash)
     const { title = null, box = {}, policy = {}, agent, placement } = request
-    const { tools, outside, needsBox } = toolsIn(request.tools, this.#ports.outside.custom)
+    const { tools, outside, needsBox } = this.#parts.tools.chosen(request.tools)
     const { about, isolation } = (needsBox ? await this.#checkedBox(box, placement) : undefined) ?? {}
     const id = newId()
-    const bound = await this.#ports.providers.bind(id, request, { model: null })
-    const secrets = this.#ports.secrets.session(id)
+    const bound = await this.#parts.models.providers.bind(id, request, { model: null })
+    const { clock, observer } = this.#parts.base
+    const secrets = this.#parts.base.secrets.session(id)
     secrets.set('box', secretVariables(box.env))
     const session = {
       id,
       journal: newId(),
-      createdAt: new Date(this.#ports.now()).toISOString(),
+      createdAt: new Date(clock.now()).toISOString(),
       data: {
         title: title === null ? null : secrets.scrub(title),
         ...bound,
@@ -114,9 +116,9 @@ export class Sessions {
     try {
       const keyRow = key === undefined ? undefined : { scope: CREATED, key, requestHash, receipt: id }
       const row = await this.#store.createSession(session, keyRow)
-      this.#ports.observer.created.tell(id)
-      this.#ports.observer.changed.tell(id)
-      return this.#rowView(row)
+      observer.created.tell(id)
+      observer.changed.tell(id)
+      return this.viewOf(row)
     } catch (thrown) {
       const made = key === undefined ? undefined : await this.#store.getKey(CREATED, key)
       if (made === undefined || !isFault(thrown) || thrown.category !== 'idempotency_conflict') throw thrown
@@ -172,8 +174,9 @@ export class Sessions {
 
   /** The row as the API shows it. */
   viewOf(row: SessionRow): Session {
-    if (row.quarantined !== null) return this.#rowView({ ...row, state: 'idle', turnId: null })
-    const view = this.#loader.peek(row.id)?.view() ?? this.#rowView(row)
+    const { providers } = this.#parts.models
+    if (row.quarantined !== null) return providers.sessionView({ ...row, state: 'idle', turnId: null })
+    const view = providers.sessionView(this.#loader.peek(row.id)?.shownRow ?? row)
     return view.state === 'idle' || this.#loader.owns(row.id) ? view : { ...view, live: false }
   }
 
@@ -185,7 +188,7 @@ export class Sessions {
   /** All of an exec's output, from the runner. */
   async output(request: OutputRequest): Promise<OutputAnswer> {
     const row = (await this.#store.getSession(request.sessionId)) ?? notFound('session', request.sessionId)
-    return storedOutput(this.#ports, this.#loader.peek(row.id)?.row ?? row, request)
+    return storedOutput(this.#parts.runners, this.#loader.peek(row.id)?.row ?? row, request)
   }
 
   /** What a reader of the session's events needs. */
@@ -206,7 +209,7 @@ export class Sessions {
   async cancel(turnId: string, request: Omit<CancelRequest, 'at'>): Promise<{ turn: Turn; isOver: boolean }> {
     const view = await this.turn(turnId)
     if (view.endedAt !== null) return { turn: view, isOver: true }
-    const at = new Date(this.#ports.now()).toISOString()
+    const at = new Date(this.#parts.base.clock.now()).toISOString()
     const cancel: CancelRequest = { ...request, reason: this.#clean(view.sessionId, request.reason), at }
     await this.#order(view.sessionId, { kind: 'cancel', turnId, cancel })
     const turn = await this.turn(turnId)
@@ -243,22 +246,22 @@ export class Sessions {
     const row = (await this.#store.getSession(id)) ?? notFound('session', id)
     const { state, turnId } = this.viewOf(row)
     if (ifEnded && state !== 'idle') throw unfinished(id, turnId)
-    if (this.#store.isShared) return this.commands.orderRemoval(id)
+    if (!this.#store.lease.isEndless) return this.commands.orderRemoval(id)
     if (row.quarantined === null) await this.#stopAll(row)
     await this.commands.remove((await this.#store.getSession(id)) ?? row) // its last turn may have made a box
-    forgetQuarantined(this.#ports.stateDir, id)
+    forgetQuarantined(this.#parts.stateDir, id)
   }
 
   /** Deletes sessions that have ended. */
   prune(request: PruneInput): Promise<Pruned> {
     this.#refuseWhileClosing()
-    return this.#pruning.prune(request)
+    return this.#parts.pruning.prune(request)
   }
 
   /** Releases the box of an idle session now. False if it is in use, has none, or its runner cannot be reached. */
   async release(id: string): Promise<boolean> {
     if ((await this.#store.getSession(id)) === undefined) notFound('session', id)
-    return this.#boxReleases.release(id)
+    return this.#parts.boxReleases.release(id)
   }
 
   // ---- details, in the order they are used above ----
@@ -273,21 +276,16 @@ export class Sessions {
   }
 
   #refuseWhileClosing(): void {
-    if (this.#ports.lifecycle.isDraining) throw new Fault('shutting_down')
-    if (!this.#ports.gate.isOpen)
+    if (this.#parts.lifecycle.isDraining) throw new Fault('shutting_down')
+    if (!this.#parts.base.gate.isOpen)
       throw new Fault('journal_unreachable', { errorRaw: 'the lease of this daemon may run out', retryAfterMs: 1_000 })
   }
 
   /** A session that names no box is never refused: its box is only described, if the runner is known. */
   async #checkedBox(box: BoxCreate, placement: Placement | undefined): Promise<Box | undefined> {
-    if (Object.keys(box).length > 0) return checkBox(this.#ports, box, placement)
-    if (this.#ports.runner.known.length === 0) return undefined
-    return checkBox(this.#ports, box, placement).catch(() => undefined) // the first tool call reports what is wrong
-  }
-
-  #rowView(row: SessionRow): Session {
-    const { providers } = this.#ports
-    return sessionView(row, providers.modelOf(row.data), providers.viewOf(row.data.provider))
+    if (Object.keys(box).length > 0) return checkBox(this.#parts.runners, box, placement)
+    if (this.#parts.runners.known.length === 0) return undefined
+    return checkBox(this.#parts.runners, box, placement).catch(() => undefined) // the first tool call reports what is wrong
   }
 
   async #turnView({ sessionId, turnId, view }: TurnRow): Promise<Turn> {
@@ -309,7 +307,7 @@ export class Sessions {
       const turnIds = [...session.fold.queue.map((queued) => queued.id), session.fold.turn?.id]
       for (const turnId of turnIds.filter((turnId) => turnId !== undefined))
         await this.cancel(turnId, { actor: 'superseded', reason: 'the session is being deleted' })
-      await within(this.#engine.settled(session), this.#ports.limits.killMsMax)
+      await session.clock.within(this.#parts.engine.settled(session), this.#parts.runners.limits.killMsMax)
       session.lose() // nothing may write to the journal that is about to be deleted
       return true
     })
@@ -318,7 +316,7 @@ export class Sessions {
 
   /** What passes through the store to a session's owner. */
   #clean(sessionId: string, text: string | null): string | null {
-    return text === null ? null : this.#ports.secrets.session(sessionId).scrub(text)
+    return text === null ? null : this.#parts.base.secrets.session(sessionId).scrub(text)
   }
 }
 

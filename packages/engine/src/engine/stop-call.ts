@@ -12,81 +12,63 @@ import type { Exec } from '@breakfall/wire'
 import type { ToolCall } from '../turn/state.ts'
 import { isBoxGone } from './box.ts'
 import { followExec, killBash, missingOutput } from './bash.ts'
-import { hasDiskSpace } from './disk-space.ts'
 import { NOTES_FILE, wasFileWritten } from './file-tools.ts'
 import type { LiveSession } from './live-session.ts'
-import { isMcpTool } from './mcp-call.ts'
 import { forModel } from './output.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
-import { CANCELLED_BEFORE, CANCELLED_LATE, notRun, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
+import { type StoppedCall, stoppedBefore, stoppedLate, type ToolOutcome } from './tool-outcome.ts'
 
-/** `isUnsure`: the call may have had effects that the outcome does not tell. */
-type StoppedCall = ToolOutcome & { readonly isUnsure: boolean }
-
-export async function stopCall(ports: Ports, session: LiveSession, call: ToolCall, fault: Fault): Promise<StoppedCall> {
+/** Stops a call that runs in the session's box. */
+export async function stopBoxCall(
+  runners: Runners,
+  session: LiveSession,
+  call: ToolCall,
+  fault: Fault,
+): Promise<StoppedCall> {
   const { runnerId } = session.data
-  if (isMcpTool(call.tool)) return call.sent.times === 0 ? neverRan(fault) : mayHaveRun(fault)
-  if (
-    call.tool === 'read' ||
-    call.tool === 'process' ||
-    !session.calls.mayHaveStarted(call.callId) ||
-    runnerId === null
-  )
-    return neverRan(fault)
+  const isHarmless = call.tool === 'read' || call.tool === 'process'
+  if (isHarmless || !session.calls.mayHaveStarted(call.callId) || runnerId === null) return stoppedBefore(fault)
   const stop = NOTES_FILE.has(call.tool) ? stopWrite : stopCommand
-  return stop(ports, session, call, runnerId, fault)
+  return stop(runners, session, call, runnerId, fault)
 }
-
-export const ENDED_TOO_EARLY: ToolOutcome = unknownOutcome('the turn ended before its outcome was known')
 
 // ---- details, in the order they are used above ----
 
-const isCancel = (fault: Fault): boolean => fault.class === 'cancelled'
-
-function neverRan(fault: Fault): StoppedCall {
-  return { ...(isCancel(fault) ? CANCELLED_BEFORE : notRun(fault.error)), isUnsure: false }
-}
-
-/** If it was sent to a server, the end of the call told it to stop. */
-function mayHaveRun(fault: Fault): StoppedCall {
-  return { ...(isCancel(fault) ? CANCELLED_LATE : ENDED_TOO_EARLY), isUnsure: true }
-}
-
 async function stopWrite(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
   runnerId: string,
   fault: Fault,
 ): Promise<StoppedCall> {
-  const signal = AbortSignal.timeout(ports.limits.killMsMax)
+  const signal = session.clock.timeout(runners.limits.killMsMax)
   try {
     await session.raiseEpoch(session.row.epoch)
     const { epoch } = session.row
-    const written = await cleanUpAtRunner(ports, { runnerId, epoch }, signal, async (client) => {
+    const written = await cleanUpAtRunner(runners, { runnerId, epoch }, signal, async (client) => {
       await client.ownBox(session.boxId, { signal }) // I3
       return wasFileWritten(client, session, call, signal)
     })
     if (written === 'yes') return { ...WRITTEN_LATE, isUnsure: false }
-    return written === 'no' ? neverRan(fault) : mayHaveRun(fault)
-  } catch (thrown) {
-    ports.log.warn({ err: thrown, sessionId: session.id, callId: call.callId }, 'cannot look up an interrupted write')
-    return mayHaveRun(fault)
+    return written === 'no' ? stoppedBefore(fault) : stoppedLate(fault)
+  } catch (err) {
+    session.observer.log.warn({ err, sessionId: session.id, callId: call.callId }, 'cannot look up an interrupted write')
+    return stoppedLate(fault)
   }
 }
 
 const WRITTEN_LATE: ToolOutcome = { outcome: 'ok', text: 'The file was written just before the turn ended.' }
 
 async function stopCommand(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
   runnerId: string,
   fault: Fault,
 ): Promise<StoppedCall> {
-  const signal = AbortSignal.timeout(ports.limits.killMsMax)
-  const exec = await kill(ports, session, call, runnerId, signal)
+  const signal = session.clock.timeout(runners.limits.killMsMax)
+  const exec = await kill(runners, session, call, runnerId, signal)
   if (exec === undefined) {
     const text = withOutput(
       session,
@@ -95,31 +77,34 @@ async function stopCommand(
     )
     return { outcome: 'cancelled', text, isUnsure: true } // I1
   }
-  if (exec === null) return neverRan(fault)
+  if (exec === null) return stoppedBefore(fault)
   if (exec === 'box gone') {
     const text = withOutput(session, call, '[cancelled: its box is gone, and with it what is known of the command]')
     return { outcome: 'cancelled', text, isUnsure: true }
   }
-  const isComplete = await journalRest(ports, session, call, exec, runnerId, signal) // I2
+  const isComplete = await journalRest(runners, session, call, exec, runnerId, signal) // I2
   return endedCommand(session, call, exec, isComplete)
 }
 
 /** Null if it never ran. Undefined if the runner could not be reached in time. A box that is gone has no record of what ran in it. */
 async function kill(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
   runnerId: string,
   signal: AbortSignal,
 ): Promise<Exec | 'box gone' | null | undefined> {
   try {
-    return await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
+    return await cleanUpAtRunner(runners, { runnerId, epoch: session.row.epoch }, signal, async (client) => {
       await session.box.fence(() => client.ownBox(session.boxId, { signal }))
       const exec = await killBash(client, session.boxId, call, signal)
       return exec === null && session.data.boxMade && !(await hasBox(client, session.boxId, signal)) ? 'box gone' : exec
     })
   } catch (thrown) {
-    ports.log.warn({ err: thrown, sessionId: session.id, execId: call.execId }, 'cannot reach a cancelled command')
+    session.observer.log.warn(
+      { err: thrown, sessionId: session.id, execId: call.execId },
+      'cannot reach a cancelled command',
+    )
     return undefined
   }
 }
@@ -136,23 +121,26 @@ async function hasBox(client: RunnerClient, boxId: string, signal: AbortSignal):
 
 /** False if the rest of the output cannot be read, or the disk is too full for it: the space left is for the turn's end. */
 async function journalRest(
-  ports: Ports,
+  runners: Runners,
   session: LiveSession,
   call: ToolCall,
   { execId }: Exec,
   runnerId: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  if (!(await hasDiskSpace(ports.stateDir))) return false
+  if (!(await session.hasSpace())) return false
   try {
-    await cleanUpAtRunner(ports, { runnerId, epoch: session.row.epoch }, signal, (client) =>
+    await cleanUpAtRunner(runners, { runnerId, epoch: session.row.epoch }, signal, (client) =>
       followExec(session, client, call, execId, { signal }),
     ) // reading on from the journal's position may be repeated
     return true
   } catch (thrown) {
     const isJournalFault = isFault(thrown) && thrown.report.boundary === 'journal'
     if (isJournalFault && thrown.category !== 'journal_full') throw thrown
-    ports.log.warn({ err: thrown, sessionId: session.id, execId }, "a cancelled command's output is incomplete")
+    session.observer.log.warn(
+      { err: thrown, sessionId: session.id, execId },
+      "a cancelled command's output is incomplete",
+    )
     return false
   }
 }

@@ -2,7 +2,7 @@
 import { classify, Fault, isFault } from '@breakfall/faults'
 import type { OutputAnswer } from '@breakfall/runner/client'
 import type { SessionRow } from '../rows.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
 import { isStale, runnerFault } from './runner-call.ts'
 
 export type OutputRequest = {
@@ -14,15 +14,15 @@ export type OutputRequest = {
   readonly signal: AbortSignal
 }
 
-export async function storedOutput(ports: Ports, row: SessionRow, request: OutputRequest): Promise<OutputAnswer> {
+export async function storedOutput(runners: Runners, row: SessionRow, request: OutputRequest): Promise<OutputAnswer> {
   const { execId, stream, range, signal } = request
   const boxId = row.data.box.id ?? row.id
   if (row.data.runnerId === null) throw gone(execId, 'this session never had a box')
-  const { client, address } = await ports.runner.connect(row.data.runnerId, row.epoch, signal)
+  const { client, address } = await runners.connect(row.data.runnerId, row.epoch, signal)
   try {
     return await client.openOutput(boxId, execId, stream, { range, signal })
   } catch (thrown) {
-    if (isStale(thrown)) ports.runner.forget(address)
+    if (isStale(thrown)) runners.forget(address)
     if (isFault(thrown) && thrown.category === 'box_not_found') throw gone(execId, 'its box was removed')
     if (isFault(thrown) && thrown.category === 'exec_not_found')
       throw gone(execId, 'the runner does not know this command, or has forgotten it')

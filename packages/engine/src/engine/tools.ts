@@ -73,15 +73,15 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value
 }
 
-type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly given: ToolArguments[Name] } }[ToolName]
+type ParsedCall = { [Name in ToolName]: { readonly tool: Name; readonly input: ToolArguments[Name] } }[ToolName]
 
 /** Checked arguments of a tool that this session may use, or a fault whose message the model can act on. */
-export function parseCall(tool: string, given: unknown, allowed: readonly ToolName[]): ParsedCall {
+export function parseCall(tool: string, input: unknown, allowed: readonly ToolName[]): ParsedCall {
   const name = allowed.find((entry) => entry === tool)
   if (name === undefined) {
     const names = allowed.join(', ')
     throw new Fault('invalid_request', { error: `There is no tool ${tool.slice(0, 100)}. The tools are ${names}.` })
   }
   const schema: z.ZodType<unknown> = toolSchemas[name]
-  return { tool: name, given: parseRequest(schema, given) } as ParsedCall
+  return { tool: name, input: parseRequest(schema, input) } as ParsedCall
 }

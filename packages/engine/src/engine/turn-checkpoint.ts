@@ -9,23 +9,18 @@
  */
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box } from '@breakfall/wire'
-import { within } from '@breakfall/faults/internal'
 import type { LiveSession } from './live-session.ts'
-import type { Ports } from './ports.ts'
 
 /** Call it before a tool that may write. */
-export async function checkpointTurn(
-  { log }: Pick<Ports, 'log'>,
-  session: LiveSession,
-  client: RunnerClient,
-  box: Box,
-): Promise<void> {
+export async function checkpointTurn(session: LiveSession, client: RunnerClient, box: Box): Promise<void> {
   const { id: turnId } = session.currentTurn
   if (box.checkpoints !== 'auto' || !session.box.takesCheckpoint(turnId)) return
   const taking = client
     .takeCheckpoint(session.boxId, { label: labelOf(turnId) }) // it outlives a cancel
-    .catch((thrown: unknown) => log.debug({ err: thrown, sessionId: session.id }, 'no checkpoint of this turn')) // I2
-  await within(taking, WAIT_MS) // I1
+    .catch((thrown: unknown) =>
+      session.observer.log.debug({ err: thrown, sessionId: session.id }, 'no checkpoint of this turn'),
+    ) // I2
+  await session.clock.within(taking, WAIT_MS) // I1
 }
 
 /** I3 */

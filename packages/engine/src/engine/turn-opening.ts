@@ -4,14 +4,14 @@
  * I1  Read once, when the turn starts, and journalled with the start: whoever recovers the turn sends the same text, whatever
  *     has become of the files, the configuration or the daemon's version since.
  */
-import type { EventDraftOf, InstructionsFile, TurnProvider } from '@breakfall/wire'
+import type { AgentInput, EventDraftOf, InstructionsFile, TurnProvider } from '@breakfall/wire'
 import { readProjectFiles } from '../project-files.ts'
 import type { SessionFold } from '../turn/state.ts'
 import { plannedBox, systemPrompt } from '../system-prompt.ts'
 import type { LiveSession, Writing } from './live-session.ts'
 import type { MissingTools } from '../outside/outside-tools.ts'
-import { missingFor } from './offered.ts'
-import type { Ports } from './ports.ts'
+import type { Runners } from '../runner/runners.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
 import { BASH_LIMITS } from './tools.ts'
 
 export type TurnOpening = {
@@ -21,22 +21,30 @@ export type TurnOpening = {
   readonly missingTools: readonly MissingTools[]
 }
 
-/** Waits for servers of tools, but no longer than the grace. */
-export async function turnOpening(ports: Ports, session: LiveSession): Promise<TurnOpening> {
-  if (session.data.outside?.length !== 0) await ports.outside.settled(ports.limits.mcpGraceMs)
-  return openingOf(ports, session)
+/** What an opening is made from. */
+export type OpeningParts = {
+  readonly tools: ToolCatalog
+  readonly runners: Pick<Runners, 'isHere'>
+  /** What the configuration says to the model in every session. */
+  readonly agent: () => AgentInput
 }
 
-export function openingOf(ports: Ports, session: LiveSession): TurnOpening {
-  const missingTools = missingFor(ports, session)
+/** Waits for servers of tools, but no longer than the grace. */
+export async function turnOpening(parts: OpeningParts, session: LiveSession): Promise<TurnOpening> {
+  await parts.tools.settled(session.data)
+  return openingOf(parts, session)
+}
+
+export function openingOf(parts: OpeningParts, session: LiveSession): TurnOpening {
+  const missingTools = parts.tools.missing(session.data)
   const { box, tools, agent = {}, about, undoneAt } = session.data
   const { workspace } = box
-  const isElsewhere = workspace !== undefined && !ports.isRunnerHere()
+  const isElsewhere = workspace !== undefined && !parts.runners.isHere
   const { files, texts } = workspace === undefined || isElsewhere ? NO_FILES : readProjectFiles(workspace)
   const described = session.box.seen?.about ?? about ?? plannedBox(box)
   return {
     system: systemPrompt({
-      agent: { ...ports.agent(), ...agent },
+      agent: { ...parts.agent(), ...agent },
       box:
         tools.length === 0
           ? []

@@ -9,9 +9,10 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { Checkpoint, CheckpointDiff, CheckpointList, SessionCheckpoints, Undo, Undone } from '@breakfall/wire'
 import type { SessionRow } from '../rows.ts'
 import type { Engine } from './engine.ts'
+import type { Runners } from '../runner/runners.ts'
 import type { LiveSession } from './live-session.ts'
+import type { SessionParts } from './session-parts.ts'
 import type { SessionLoader } from './loader.ts'
-import type { Ports } from './ports.ts'
 import { askRunner, runnerFault } from './runner-call.ts'
 import { turnOf } from './turn-checkpoint.ts'
 
@@ -19,20 +20,17 @@ import { turnOf } from './turn-checkpoint.ts'
 export type CheckpointChoice = { readonly toTurn?: string | undefined; readonly checkpoint?: string | undefined }
 
 type UndoParts = {
-  readonly ports: Ports
+  readonly runners: Runners
+  readonly base: Pick<SessionParts, 'store' | 'clock'>
   readonly engine: Engine
   readonly loader: SessionLoader
 }
 
 export class Undoing {
-  readonly #ports: Ports
-  readonly #engine: Engine
-  readonly #loader: SessionLoader
+  readonly #parts: UndoParts
 
-  constructor({ ports, engine, loader }: UndoParts) {
-    this.#ports = ports
-    this.#engine = engine
-    this.#loader = loader
+  constructor(parts: UndoParts) {
+    this.#parts = parts
   }
 
   async list(sessionId: string, signal: AbortSignal): Promise<SessionCheckpoints> {
@@ -67,7 +65,7 @@ export class Undoing {
     const row = await this.#row(sessionId)
     if (request.dryRun === true)
       return this.#read(row, signal, (client, boxId) => restored(client, boxId, request, signal))
-    const done = await this.#loader.use(sessionId, (session) =>
+    const done = await this.#parts.loader.use(sessionId, (session) =>
       session.admission.run(() => this.#undoOwned(session, request)),
     )
     if (done === undefined) throw noSession()
@@ -78,9 +76,9 @@ export class Undoing {
   // ---- details ----
 
   async #row(sessionId: string): Promise<SessionRow> {
-    const row = await this.#ports.store.getSession(sessionId)
+    const row = await this.#parts.base.store.getSession(sessionId)
     if (row === undefined) throw noSession()
-    return this.#loader.peek(sessionId)?.row ?? row
+    return this.#parts.loader.peek(sessionId)?.row ?? row
   }
 
   /** The restore continues even if the caller disconnects: half an undo is worse than none. */
@@ -88,10 +86,10 @@ export class Undoing {
     const { turn, queue } = session.fold
     const turnId = turn?.id ?? queue[0]?.id
     if (turnId !== undefined) throw busy(turnId, `turn ${turnId} is ${turn?.parked ? 'parked' : 'under way'}`) // I1
-    if (this.#engine.isDriving(session)) throw busy(undefined, 'a turn is just ending')
+    if (this.#parts.engine.isDriving(session)) throw busy(undefined, 'a turn is just ending')
     const { signal } = new AbortController()
     const undone = await this.#read(session.row, signal, (client, boxId) => restored(client, boxId, request, signal))
-    await session.setData({ undoneAt: new Date(this.#ports.now()).toISOString() }) // I2
+    await session.setData({ undoneAt: new Date(this.#parts.base.clock.now()).toISOString() }) // I2
     return undone
   }
 
@@ -108,7 +106,7 @@ export class Undoing {
       throw noCheckpoints(runnerId === null && box.checkpoints !== 'off' ? NO_BOX : OFF)
     }
     try {
-      return await askRunner(this.#ports, row, signal, (client) => work(client, boxId)) // a restore twice is a restore
+      return await askRunner(this.#parts.runners, row, signal, (client) => work(client, boxId)) // a restore twice is a restore
     } catch (thrown) {
       const isOff = isFault(thrown) && thrown.report.errors?.[0]?.field === 'checkpoints'
       if (!isOff && !(isFault(thrown) && thrown.category === 'box_not_found')) throw runnerFault(thrown, boxId)

@@ -8,10 +8,11 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Session, System, WatchChange, WatchSnapshot } from '@breakfall/wire'
+import type { Clock, Timer } from '../clock.ts'
 import type { Overview } from './session-overview.ts'
 
 export type HubParts = {
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'now' | 'after' | 'every'>
   readonly bootId: string
   readonly overview: () => Promise<Overview>
   /** Undefined: it is gone. */
@@ -37,9 +38,9 @@ export class WatchHub {
   readonly #parts: HubParts
   readonly #outboxes = new Set<Outbox>()
   readonly #changed = new Set<string>()
-  #flushing: NodeJS.Timeout | undefined
-  #beating: NodeJS.Timeout | undefined
-  #counting: NodeJS.Timeout | undefined
+  #flushing: Timer | undefined
+  #beating: Timer | undefined
+  #counting: Timer | undefined
   #countsDueAt = 0
   #lastSystem: unknown
   #lastGateway: unknown
@@ -64,7 +65,7 @@ export class WatchHub {
   async watch(watcher: Watcher): Promise<{ snapshot: WatchSnapshot; start: () => void; end: () => void }> {
     const outbox = new Outbox(watcher)
     this.#outboxes.add(outbox) // first: what changes from now on is not in the snapshot for certain (I1)
-    this.#beating ??= setInterval(() => void this.#guarded(() => this.#beat()), BEAT_MS).unref()
+    this.#beating ??= this.#parts.clock.every(BEAT_MS, () => void this.#guarded(() => this.#beat())).unref()
     const end = (): void => this.#end(outbox)
     try {
       const [overview, system] = await Promise.all([this.#parts.overview(), this.#parts.system()])
@@ -77,19 +78,20 @@ export class WatchHub {
   }
 
   close(): void {
-    clearInterval(this.#beating)
-    clearTimeout(this.#flushing)
-    clearTimeout(this.#counting)
+    this.#beating?.cancel()
+    this.#flushing?.cancel()
+    this.#counting?.cancel()
     this.#outboxes.clear()
   }
 
   // ---- details, in the order they are used above ----
 
   #flushLater(): void {
-    this.#flushing ??= setTimeout(() => {
+    const flush = (): void => {
       this.#flushing = undefined
       void this.#guarded(() => this.#flush())
-    }, FLUSH_MS).unref()
+    }
+    this.#flushing ??= this.#parts.clock.after(FLUSH_MS, flush).unref()
   }
 
   async #flush(): Promise<void> {
@@ -103,17 +105,17 @@ export class WatchHub {
   }
 
   async #count(): Promise<void> {
-    const from = this.#parts.now()
+    const from = this.#parts.clock.now()
     if (from < this.#countsDueAt) return this.#countLater(this.#countsDueAt - from)
     this.#post('counts', { counts: await this.#parts.counts() })
-    const took = this.#parts.now() - from
+    const took = this.#parts.clock.now() - from
     this.#countsDueAt = from + Math.max(COUNTS_MS, took * COUNTS_SHARE)
     await this.#postSystem()
   }
 
   #countLater(ms: number): void {
-    clearTimeout(this.#counting)
-    this.#counting = setTimeout(() => void this.#guarded(() => this.#count()), ms).unref()
+    this.#counting?.cancel()
+    this.#counting = this.#parts.clock.after(ms, () => void this.#guarded(() => this.#count())).unref()
   }
 
   /** I4 */
@@ -150,12 +152,12 @@ export class WatchHub {
   #end(outbox: Outbox): void {
     this.#outboxes.delete(outbox)
     if (this.#outboxes.size > 0) return
-    clearInterval(this.#beating)
+    this.#beating?.cancel()
     this.#beating = undefined
   }
 
   #at(): string {
-    return new Date(this.#parts.now()).toISOString()
+    return new Date(this.#parts.clock.now()).toISOString()
   }
 
   /** A journal that cannot be read is reported by those who need it; the watch continues. */

@@ -9,21 +9,23 @@
  * I2  A turn that was taken over twice without progress is claimed alone, and nothing else is claimed until it gets on: if it
  *     crashes its daemon, it crashes no other turn.
  */
-import { within } from '@breakfall/faults/internal'
+import type { Log } from '../log.ts'
+import type { Clock } from '../clock.ts'
 import type { SessionRow } from '../rows.ts'
 import type { Store } from '../store/store.ts'
 import type { Engine } from './engine.ts'
+import type { Lifecycle } from './lifecycle.ts'
 import type { LiveSession } from './live-session.ts'
+import type { LeaseGate } from './ownership.ts'
 import type { SessionLoader } from './loader.ts'
 import { Poll } from '../poll.ts'
-import type { Ports } from './ports.ts'
 
 type WorkParts = {
-  readonly ports: Pick<Ports, 'dice' | 'lifecycle'> & {
-    readonly store: Pick<Store, 'claim' | 'claimWork' | 'heldSessions' | 'hints' | 'lease'>
-    readonly gate: Pick<Ports['gate'], 'isOpen'>
-    readonly log: Pick<Ports['log'], 'debug' | 'error' | 'warn'>
-  }
+  readonly store: Store
+  readonly gate: LeaseGate
+  readonly clock: Clock
+  readonly log: Log
+  readonly lifecycle: Lifecycle
   readonly engine: Pick<Engine, 'driven'>
   readonly loader: Pick<SessionLoader, 'adopt' | 'isKnown' | 'own' | 'peek'>
   /** Done before a claimed session is driven. */
@@ -42,10 +44,11 @@ export class WorkClaims {
 
   constructor(parts: WorkParts) {
     this.#parts = parts
-    const { store, dice } = parts.ports
+    const { store, clock } = parts
     this.#poll = new Poll(
-      () => (store.hints.isUp ? POLL_MS : POLL_MS / 4) * (0.75 + dice() / 2),
+      () => (store.hints.isUp ? POLL_MS : POLL_MS / 4) * (0.75 + clock.dice() / 2),
       () => this.#claim(),
+      clock,
     )
     this.#unlisten = store.hints.on((hint) => {
       if (hint.kind === 'work') this.#poll.now()
@@ -69,55 +72,55 @@ export class WorkClaims {
   // ---- details ----
 
   async #claim(): Promise<void> {
-    const { ports } = this.#parts
+    const { clock, log } = this.#parts
     try {
       this.#looks += 1
       if (this.#looks % LOOKS_PER_SEARCH === 0 && this.#mayClaim()) await this.#continueForgotten()
       for (let rows = await this.#portion(); rows.length > 0; rows = await this.#portion())
-        await within(Promise.all(rows.map((row) => this.#adopt(row))), ADOPT_MS) // I3
+        await clock.within(Promise.all(rows.map((row) => this.#adopt(row))), ADOPT_MS) // I3
     } catch (err) {
-      ports.log.debug({ err }, 'cannot claim work now; the next look is soon')
+      log.debug({ err }, 'claiming work failed; trying again soon')
     }
   }
 
   async #portion(): Promise<readonly SessionRow[]> {
-    const { ports } = this.#parts
+    const { store } = this.#parts
     const limit = Math.min(this.#room(), PORTION)
     if (limit <= 0 || !this.#mayClaim()) return []
-    const rows = await ports.store.claimWork({ limit })
-    return rows.length > 0 ? rows : ports.store.claimWork({ limit: 1, suspects: true }) // I2
+    const rows = await store.claimWork({ limit })
+    return rows.length > 0 ? rows : store.claimWork({ limit: 1, suspects: true }) // I2
   }
 
   #mayClaim(): boolean {
-    const { lifecycle, gate } = this.#parts.ports
+    const { lifecycle, gate } = this.#parts
     return !lifecycle.isClosing && gate.isOpen && !this.#hasSuspect()
   }
 
   /** I4: no claim is under way in here meanwhile, and those of requests are known to the loader. */
   async #continueForgotten(): Promise<void> {
-    const { ports, loader } = this.#parts
-    for (const id of await ports.store.heldSessions()) {
+    const { store, log, loader } = this.#parts
+    for (const id of await store.heldSessions()) {
       if (loader.isKnown(id) || this.#removing.has(id)) continue
-      ports.log.warn({ sessionId: id }, 'a session of ours is not worked on: continuing it')
+      log.warn({ sessionId: id }, 'a session of ours is not worked on: continuing it')
       await this.#continue(id).catch((err: unknown) =>
-        ports.log.error({ err, sessionId: id }, 'cannot continue a session of ours'),
+        log.error({ err, sessionId: id }, 'cannot continue a session of ours'),
       )
     }
   }
 
   async #continue(id: string): Promise<void> {
-    const { ports, loader } = this.#parts
+    const { store, loader } = this.#parts
     const session = await loader.own(id)
     if (session === 'owned') return
     if (session !== undefined) return this.#watch(session)
-    const row = await ports.store.claim(id) // it is being deleted
+    const row = await store.claim(id) // it is being deleted
     if (row !== undefined && row !== 'owned' && row.isDeleting) await this.#remove(row)
   }
 
   /** I1: a daemon that has just joined takes what comes, and none takes everything. */
   #room(): number {
-    const { ports, engine, placesMax } = this.#parts
-    const { live, held } = ports.store.lease.fleet
+    const { store, engine, placesMax } = this.#parts
+    const { live, held } = store.lease.fleet
     const share = (SHARE * held) / Math.max(live, 1) + SPARE
     return Math.floor(Math.min(placesMax, Math.max(share, SPARE)) - engine.driven)
   }
@@ -131,14 +134,14 @@ export class WorkClaims {
   }
 
   async #adopt(row: SessionRow): Promise<void> {
-    const { ports, loader, first } = this.#parts
+    const { log, loader, first } = this.#parts
     try {
       if (row.isDeleting) return await this.#remove(row)
       await loader.adopt(row, first)
       const session = loader.peek(row.id)
       if (session !== undefined) this.#watch(session)
     } catch (err) {
-      ports.log.error({ err, sessionId: row.id }, 'cannot continue a claimed session')
+      log.error({ err, sessionId: row.id }, 'cannot continue a claimed session')
     }
   }
 

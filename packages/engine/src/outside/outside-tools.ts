@@ -1,23 +1,19 @@
-/**
- * Tools from outside: MCP servers and the user's own commands, as the configuration names them. The code of MCP is loaded with
- * the first server.
- */
+/** The MCP servers that the configuration names. The code of MCP is loaded with the first of them. */
 import { createHash } from 'node:crypto'
 import type { McpHost, McpLimits, McpServer, McpServerConfig, McpTool } from '@breakfall/mcp'
 import type { McpDetail, McpList } from '@breakfall/wire'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import type { CustomToolConfig, LiveConfig } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
 
 export type MissingTools = { readonly server: string; readonly because: string }
 
-export class OutsideTools {
+export class McpServers {
   readonly #stateDir: string
   readonly #log: Log
   readonly #secrets: Pick<Secrets, 'set' | 'drop'>
   readonly #limits: Partial<McpLimits> | undefined
   #configs: Readonly<Record<string, McpServerConfig>> = {}
-  #custom: ReadonlyMap<string, CustomToolConfig> = new Map()
   #host: McpHost | undefined
   #loading: Promise<void> | undefined
   readonly #since: string
@@ -28,23 +24,18 @@ export class OutsideTools {
     readonly stateDir: string
     readonly log: Log
     readonly secrets: Pick<Secrets, 'set' | 'drop'>
-    readonly now: () => number
+    readonly clock: Pick<Clock, 'now'>
     readonly limits?: Partial<McpLimits> | undefined
   }) {
     this.#stateDir = parts.stateDir
-    this.#since = new Date(parts.now()).toISOString()
+    this.#since = new Date(parts.clock.now()).toISOString()
     this.#log = parts.log
     this.#secrets = parts.secrets
     this.#limits = parts.limits
   }
 
-  configure({ mcp = {}, tools = {} }: Pick<LiveConfig, 'mcp' | 'tools'>): void {
-    if (this.#isClosed) return
-    if (!isSame(tools, Object.fromEntries(this.#custom))) {
-      this.#custom = new Map(Object.entries(tools))
-      this.#version += 1
-    }
-    if (isSame(mcp, this.#configs)) return
+  configure(mcp: Readonly<Record<string, McpServerConfig>> = {}): void {
+    if (this.#isClosed || JSON.stringify(mcp) === JSON.stringify(this.#configs)) return
     for (const name of Object.keys(this.#configs)) if (!Object.hasOwn(mcp, name)) this.#secrets.drop(ownerOf(name))
     this.#configs = mcp
     this.#version += 1
@@ -60,10 +51,6 @@ export class OutsideTools {
   /** Changes whenever the configuration of a server does. Reveals nothing about it. */
   get fingerprint(): string {
     return createHash('sha256').update(JSON.stringify(this.#configs)).digest('hex')
-  }
-
-  get custom(): ReadonlyMap<string, CustomToolConfig> {
-    return this.#custom
   }
 
   get tools(): readonly McpTool[] {
@@ -134,5 +121,3 @@ export class OutsideTools {
 }
 
 const ownerOf = (server: string): string => `MCP server ${server}`
-
-const isSame = (a: unknown, b: unknown): boolean => a === b || JSON.stringify(a) === JSON.stringify(b)

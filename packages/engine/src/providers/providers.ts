@@ -6,12 +6,14 @@
  */
 import { Fault } from '@breakfall/faults'
 import { isProfileName } from '@breakfall/model/names'
-import type { ProviderGiven, ProviderView, TurnProvider } from '@breakfall/wire'
+import type { ProviderGiven, ProviderView, Session, TurnProvider } from '@breakfall/wire'
 import { invalidRequest, modelFactsOf } from '@breakfall/wire/internal'
 import { type ConfigReader, fingerprintOf } from '../live-config.ts'
 import type { LocalModel } from '../model-server.ts'
-import type { EngineOptions, LiveConfig, ModelEndpoint, ProviderConfig } from '../options.ts'
-import type { SessionData } from '../rows.ts'
+import type { EngineOptions, LiveConfig, ModelEndpoint, ProviderConfig, ServeConfig } from '../options.ts'
+import type { SessionData, SessionRow } from '../rows.ts'
+import type { Secrets } from '../secrets.ts'
+import { sessionView } from '../turn/view.ts'
 import {
   bindModel,
   type BoundModel,
@@ -25,9 +27,9 @@ import {
   sameProvider,
   shownUrl,
 } from './bind.ts'
-import type { MarkKey } from './key-marks.ts'
-import type { ServedModels } from './served-models.ts'
-import type { SessionKeys } from './session-keys.ts'
+import { keyMarker, type MarkKey } from './key-marks.ts'
+import { ServedModels } from './served-models.ts'
+import { SessionKeys } from './session-keys.ts'
 
 type ModelData = Pick<SessionData, 'model' | 'provider'>
 
@@ -53,6 +55,17 @@ type ProviderParts = {
   readonly served: ServedModels
   readonly markKey: MarkKey
   readonly firstModel: EngineOptions['firstModel']
+}
+
+export function providersFor(
+  { stateDir, modelServer: spec, firstModel }: EngineOptions,
+  parts: { readonly config: ConfigReader; readonly secrets: Secrets; readonly probeMsFirst: number },
+): Providers {
+  const { config, secrets, probeMsFirst } = parts
+  const reread = async (provider: string): Promise<ServeConfig | undefined> =>
+    providersOf(await config.read()).get(provider)?.serve
+  const served = new ServedModels({ reread, stateDir, probeMsFirst, spec })
+  return new Providers({ config, keys: new SessionKeys(secrets), served, markKey: keyMarker(stateDir), firstModel })
 }
 
 export const KEY_GONE = 'the key is gone'
@@ -90,6 +103,11 @@ export class Providers {
     const live = await this.#config.read()
     const provider = data.provider ?? defaultProvider(live)
     return { model: nameOf(data.model, provider, live), provider }
+  }
+
+  /** The session as the API shows it. */
+  sessionView(row: SessionRow): Session {
+    return sessionView(row, this.modelOf(row.data), this.viewOf(row.data.provider))
   }
 
   /** For an attempt of a turn. */

@@ -9,8 +9,9 @@
 import { Fault } from '@breakfall/faults'
 import { createRunnerClient, type RunnerClient } from '@breakfall/runner/client'
 import type { FleetKey } from '@breakfall/wire/node'
+import type { Clock } from '../clock.ts'
 import { Poll } from '../poll.ts'
-import type { Hints, RunnerRegistry, RunnerRow } from '../store/sharing.ts'
+import type { Hints, LeftBox, RunnerRegistry, RunnerRow } from '../store/sharing.ts'
 import { hasRoom, lossOf, placed, type Wanted } from './placement.ts'
 import type { RunnerAddress } from './endpoint.ts'
 
@@ -18,7 +19,7 @@ type JoinedParts = {
   readonly registry: RunnerRegistry
   readonly hints: Hints
   readonly key: FleetKey | undefined
-  readonly dice: () => number
+  readonly clock: Clock
   /** A token that must never be shown. */
   readonly onToken: (runnerId: string, token: string) => void
 }
@@ -44,6 +45,7 @@ export class JoinedRunners {
     this.#poll = new Poll(
       () => LOOK_MS,
       () => this.#look(),
+      parts.clock,
     )
     this.#poll.start()
     this.#unlisten = parts.hints.on((hint) => {
@@ -72,6 +74,10 @@ export class JoinedRunners {
     return rows
   }
 
+  leave(boxes: readonly LeftBox[]): Promise<void> {
+    return this.#parts.registry.leave(boxes)
+  }
+
   async close(): Promise<void> {
     this.#unlisten()
     await this.#poll.close()
@@ -81,14 +87,14 @@ export class JoinedRunners {
   /** The runner, if it has joined. */
   async find(runnerId: string): Promise<RunnerRow | undefined> {
     const known = this.#known.get(runnerId)
-    if (known !== undefined && performance.now() - known.readAt < FRESH_MS) return known.row
+    if (known !== undefined && this.#parts.clock.elapsed() - known.readAt < FRESH_MS) return known.row
     return this.#reread(runnerId)
   }
 
   /** The runner for a session that has none. Undefined if none fits. */
   async place(wanted: Wanted): Promise<RunnerRow | undefined> {
     const rows = await this.list().catch((cause: unknown) => Promise.reject(storeAway(cause))) // I4
-    return placed(rows, wanted, this.#parts.dice)
+    return placed(rows, wanted, this.#parts.clock.dice)
   }
 
   /** I2 */
@@ -118,10 +124,10 @@ export class JoinedRunners {
       if (expect !== null && row === undefined) return false
       if (row === undefined || lossOf(row, wanted) !== undefined) {
         const rows = (await this.list()).filter(hasRoom)
-        return placed(rows, wanted, this.#parts.dice) !== undefined
+        return placed(rows, wanted, this.#parts.clock.dice) !== undefined
       }
       if (row.state === 'lost') return false
-      const { runnerId } = await this.#called(row).client.health({ signal: AbortSignal.timeout(PROBE_MS) })
+      const { runnerId } = await this.#called(row).client.health({ signal: this.#parts.clock.timeout(PROBE_MS) })
       return runnerId === row.runnerId
     } catch {
       return false // whatever the problem is, the runner is not usable yet
@@ -174,7 +180,11 @@ export class JoinedRunners {
 
   #learn(row: RunnerRow): Known {
     const before = this.#known.get(row.runnerId)?.called
-    const known = { row, readAt: performance.now(), called: before?.address.url === row.url ? before : undefined }
+    const known = {
+      row,
+      readAt: this.#parts.clock.elapsed(),
+      called: before?.address.url === row.url ? before : undefined,
+    }
     this.#known.set(row.runnerId, known)
     return known
   }

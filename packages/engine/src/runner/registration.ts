@@ -9,6 +9,7 @@ import { Fault } from '@breakfall/faults'
 import type { RunnerJoin, RunnerJoined } from '@breakfall/wire'
 import { type FleetKey, sameToken } from '@breakfall/wire/node'
 import type { Log } from '../log.ts'
+import type { Clock } from '../clock.ts'
 import { Poll } from '../poll.ts'
 import type { Hints, RunnerFacts, RunnerRegistry, RunnerRow, RunnerState } from '../store/sharing.ts'
 import { callBack } from './call-back.ts'
@@ -20,7 +21,7 @@ type RegistrationParts = {
   /** Undefined: no runner can join. */
   readonly key: FleetKey | undefined
   readonly log: Log
-  readonly now: () => number
+  readonly clock: Clock
   /** A runner that is silent for this long is declared lost. Undefined: only a person can do that. */
   readonly replaceAfterMs: number | undefined
   /** Removes the boxes that a runner still has although their sessions are elsewhere. True if none is left. */
@@ -38,6 +39,7 @@ export class Registration {
     this.#poll = new Poll(
       () => Math.min(LOOK_MS, (parts.replaceAfterMs ?? LOOK_MS) / 4),
       () => this.#dropSilent(),
+      parts.clock,
     )
     if (parts.replaceAfterMs !== undefined) this.#poll.start()
   }
@@ -56,8 +58,8 @@ export class Registration {
 
   /** The runner's token, once for each code. */
   async enroll(runnerId: string, code: string | undefined): Promise<string> {
-    const { key, registry, now } = this.#parts
-    const nonce = code === undefined ? undefined : key?.nonceOf(code, now())
+    const { key, registry, clock } = this.#parts
+    const nonce = code === undefined ? undefined : key?.nonceOf(code, clock.now())
     if (key === undefined || nonce === undefined || !(await registry.enroll(nonce, runnerId)))
       throw new Fault('unauthorized')
     return key.tokenOf(runnerId)

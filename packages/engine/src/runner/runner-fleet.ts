@@ -1,11 +1,16 @@
-/** The parts that serve joined runners. A daemon that shares no store has none of them. */
+/** Builds what reaches runners, and what serves those that join: a daemon that shares no store has none of that. */
 import { type FleetKey, readFleetKey } from '@breakfall/wire/node'
 import type { Log } from '../log.ts'
-import type { EngineOptions } from '../options.ts'
+import type { Clock } from '../clock.ts'
+import type { ConfigReader } from '../live-config.ts'
+import type { EngineLimits, EngineOptions, RunnerConfig } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Coordination, RunnerRegistry } from '../store/sharing.ts'
+import { EarlierFolders } from './earlier-folders.ts'
+import { RunnerEndpoint } from './endpoint.ts'
 import { JoinedRunners } from './joined-runners.ts'
 import { Registration } from './registration.ts'
+import { Runners } from './runners.ts'
 
 type Joined = {
   readonly registry: RunnerRegistry
@@ -15,23 +20,53 @@ type Joined = {
 
 export type RunnerFleet = Joined & { readonly registration: Registration }
 
-type FleetParts = {
+type RunnerParts = {
+  readonly config: ConfigReader
   readonly store: Coordination
-  readonly dice: () => number
+  readonly clock: Clock
+  readonly limits: EngineLimits
   readonly secrets: Secrets
+  readonly log: Log
 }
 
 type RegisteringParts = {
   readonly store: Coordination
+  readonly clock: Clock
   readonly log: Log
   readonly sweep: (runnerId: string) => Promise<boolean>
   /** Sessions may be due. */
   readonly onWork: () => void
 }
 
+export function runnersFor(
+  options: EngineOptions,
+  parts: RunnerParts,
+): { readonly runners: Runners; readonly endpoint: RunnerEndpoint; readonly joined: Joined | undefined } {
+  const { config, secrets, log, clock, limits } = parts
+  const { stateDir, runnerProgram: program, runnerIdleExitMs: idleExitMs } = options
+  const current = async (): Promise<RunnerConfig> => (await config.read()).runner
+  const endpoint = new RunnerEndpoint({ stateDir, program, idleExitMs, config: current })
+  endpoint.found.add(({ url, runnerId, token }) => {
+    secrets.set('runner', [token])
+    log.info({ runner: url, runnerId }, 'runner found')
+  })
+  const joined = joinedRunners(options, parts)
+  const folders = new EarlierFolders(stateDir)
+  const runners = new Runners({
+    endpoint,
+    joined: joined?.joined,
+    config: () => config.last.runner,
+    signed: (box, createdAt) => folders.signed(box, createdAt),
+    clock,
+    limits,
+    log,
+  })
+  return { runners, endpoint, joined }
+}
+
 /** The runners that joined. */
-export function joinedRunners({ fleet = {} }: EngineOptions, parts: FleetParts): Joined | undefined {
-  const { store, dice, secrets } = parts
+function joinedRunners({ fleet = {} }: EngineOptions, parts: RunnerParts): Joined | undefined {
+  const { store, clock, secrets } = parts
   const { runners: registry, hints } = store
   if (registry === undefined) return undefined
   const key = fleet.keyFile === undefined ? undefined : readFleetKey(fleet.keyFile, { isMade: true })
@@ -39,7 +74,7 @@ export function joinedRunners({ fleet = {} }: EngineOptions, parts: FleetParts):
     registry,
     hints,
     key,
-    dice,
+    clock,
     onToken: (runnerId, token) => secrets.set(`runner ${runnerId}`, [token]),
   })
   return { registry, joined, key }
@@ -51,13 +86,13 @@ export function runnerFleet(
   { registry, joined, key }: Joined,
   parts: RegisteringParts,
 ): RunnerFleet {
-  const { store, log, sweep, onWork } = parts
+  const { store, clock, log, sweep, onWork } = parts
   const registration = new Registration({
     registry,
     hints: store.hints,
     key,
     log,
-    now: () => store.now(),
+    clock,
     replaceAfterMs: fleet.replaceAfterMs,
     sweep,
     onChange: (runnerId) => {

@@ -7,23 +7,64 @@
  */
 import { Fault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
-import type { RunnerRow } from '../store/sharing.ts'
-import type { RunnerAddress, RunnerEndpoint } from './endpoint.ts'
+import type { BoxCreate } from '@breakfall/wire'
+import type { Log } from '../log.ts'
+import type { Clock } from '../clock.ts'
+import type { EngineLimits, RunnerConfig } from '../options.ts'
+import type { LeftBox, RunnerRow } from '../store/sharing.ts'
+import { isConfigured, isOnThisMachine, type RunnerAddress, type RunnerEndpoint } from './endpoint.ts'
 import { type JoinedRunners } from './joined-runners.ts'
 import { ANYWHERE, type Wanted } from './placement.ts'
 
 export type ConnectedRunner = { readonly client: RunnerClient; readonly address: RunnerAddress }
 
+type RunnersParts = Pick<Runners, 'clock' | 'limits' | 'log' | 'signed'> & {
+  readonly endpoint: RunnerEndpoint
+  /** Undefined: this daemon shares no store. */
+  readonly joined: JoinedRunners | undefined
+  /** The configuration that was read last. */
+  readonly config: () => RunnerConfig
+}
+
 export class Runners {
   readonly #endpoint: RunnerEndpoint
-  /** Undefined: this daemon shares no store. */
   readonly #joined: JoinedRunners | undefined
-  readonly #isConfigured: () => boolean
+  readonly #config: () => RunnerConfig
+  /** Boxes of earlier versions name their folders without a signature. */
+  readonly signed: (box: BoxCreate, createdAt: string) => BoxCreate
+  readonly clock: Clock
+  readonly log: Log
+  readonly limits: Pick<EngineLimits, 'checkMs' | 'killMsMax'>
+  #makeRoom: () => Promise<boolean> = () => Promise.resolve(false)
 
-  constructor(parts: { endpoint: RunnerEndpoint; joined: JoinedRunners | undefined; isConfigured: () => boolean }) {
+  constructor(parts: RunnersParts) {
     this.#endpoint = parts.endpoint
     this.#joined = parts.joined
-    this.#isConfigured = parts.isConfigured
+    this.#config = parts.config
+    this.signed = parts.signed
+    this.clock = parts.clock
+    this.log = parts.log
+    this.limits = parts.limits
+  }
+
+  /** The runner is on this machine, so the daemon sees the folders that boxes use. */
+  get isHere(): boolean {
+    return isOnThisMachine(this.#config()) && (this.#joined === undefined || this.#isConfigured)
+  }
+
+  /** Releases boxes of idle sessions at runners that are full. True if there is room now. */
+  makeRoom(): Promise<boolean> {
+    return this.#makeRoom()
+  }
+
+  /** Whoever can release boxes does it. */
+  roomIsMadeBy(makeRoom: () => Promise<boolean>): void {
+    this.#makeRoom = makeRoom
+  }
+
+  /** A joined runner removes these when it is back. Others are found by their sessions. */
+  async leave(boxes: readonly LeftBox[]): Promise<void> {
+    await this.#joined?.leave(boxes)
   }
 
   /** The last known address of the runner that did not join. */
@@ -63,7 +104,7 @@ export class Runners {
       ),
     )
     const { address } = this.#endpoint
-    const isAsked = address !== undefined || (joined === undefined ? finds : this.#isConfigured()) // I1
+    const isAsked = address !== undefined || (joined === undefined ? finds : this.#isConfigured) // I1
     const id = address?.runnerId ?? CONFIGURED
     return isAsked && !found.has(id) ? found.set(id, () => this.#endpoint.connect(null, 0, signal)) : found
   }
@@ -81,7 +122,7 @@ export class Runners {
   ): Promise<ConnectedRunner> {
     const row = await this.#rowFor(expect, wanted)
     if (row !== undefined && this.#joined !== undefined) return this.#joined.connect(row, epoch, wanted)
-    if (this.#joined !== undefined && (!this.#isConfigured() || wanted.labels.length > 0))
+    if (this.#joined !== undefined && (!this.#isConfigured || wanted.labels.length > 0))
       throw expect === null ? noneFits(wanted) : unknownRunner(expect)
     return this.#endpoint.connect(expect, epoch, signal)
   }
@@ -133,7 +174,7 @@ export class Runners {
     if (isJoined || expect === null) {
       if (await this.#joined.probe(expect, wanted)) return true
     }
-    return !isJoined && this.#isConfigured() && wanted.labels.length === 0 && this.#endpoint.probe(expect)
+    return !isJoined && this.#isConfigured && wanted.labels.length === 0 && this.#endpoint.probe(expect)
   }
 
   async close(): Promise<void> {
@@ -145,6 +186,10 @@ export class Runners {
   }
 
   // ---- details ----
+
+  get #isConfigured(): boolean {
+    return isConfigured(this.#config())
+  }
 
   #rowFor(expect: string | null, wanted: Wanted): Promise<RunnerRow | undefined> | undefined {
     return expect === null ? this.#joined?.place(wanted) : this.#joined?.find(expect)

@@ -10,10 +10,10 @@ import type { Store } from './store.ts'
 type SharedStoreView = { readonly store: string; readonly bootId: string; readonly name: string }
 
 export async function openStore(
-  { stateDir, store, journalPagesMax: pagesMax }: EngineOptions,
+  { stateDir, store, now, journalPagesMax: pagesMax }: EngineOptions,
   version: string,
 ): Promise<Store> {
-  if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax })
+  if (store === undefined) return openSqliteStore(join(stateDir, 'journal'), { pagesMax, now })
   const { openPostgresStore } = await import('./postgres/postgres-store.ts')
   return openPostgresStore({ ...store, version, folder: join(stateDir, 'fleet') })
 }
@@ -27,8 +27,8 @@ export function sharedStore(
 }
 
 /** Who answers, in a header: a name may have characters that no header can. */
-export const shownName = ({ isShared, lease }: Coordination): string =>
-  encodeURI(isShared ? lease.name : hostname()).replaceAll('%20', ' ')
+export const shownName = ({ lease }: Coordination): string =>
+  encodeURI(lease.isEndless ? hostname() : lease.name).replaceAll('%20', ' ')
 
 export const passwordsIn = (urls: readonly (string | undefined)[]): readonly string[] =>
   urls

@@ -1,14 +1,12 @@
 /**
  * What daemons that share a store need from it besides journals: a lease for each daemon, hints between them, commands to the owner
- * of a session, and the runners that they know. A store that is not shared answers with `alone.ts`.
+ * of a session, and the runners that they know. A store of one daemon answers with `single-daemon.ts`.
  *
  * I1  No promise rests on a clock. A lease decides how soon another daemon takes over; the epoch of a session decides who may write.
  * I2  A hint may be lost, come twice or come late. A daemon that waits for a hint also polls.
  */
 
 export type Coordination = {
-  /** Whether other daemons may own sessions. If not, nothing else here ever has anything to say: see `alone.ts`. */
-  readonly isShared: boolean
   /** Connections to the database, and requests that wait for one. All zero for a file. */
   connections(): { readonly size: number; readonly free: number; readonly waiting: number }
   readonly lease: Lease
@@ -33,6 +31,8 @@ export type Coordination = {
 
 /** This daemon's right to work on sessions. It gets a new `bootId` whenever others may have declared it dead. */
 export type Lease = {
+  /** No other daemon shares the store: this one owns every session, always, and nothing else here has anything to say. */
+  readonly isEndless: boolean
   readonly bootId: string
   readonly name: string
   /** False from shortly before the lease may run out until it is renewed: then start nothing that has an effect outside. */

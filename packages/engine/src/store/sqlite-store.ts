@@ -5,13 +5,16 @@
 import { extname } from 'node:path'
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { Fault, faultFrom } from '@breakfall/faults'
-import { alone } from './alone.ts'
+import { singleDaemonCoordination } from './single-daemon.ts'
 import type { Coordination } from './sharing.ts'
 import type { Arguments, Opened, Operation, Reply, Results, SqliteOptions, WorkerStart } from './sqlite-protocol.ts'
 import type { Store, StoreProblem } from './store.ts'
 
-export async function openSqliteStore(folder: string, options: SqliteOptions = {}): Promise<Store> {
-  const sharing = alone()
+export async function openSqliteStore(
+  folder: string,
+  { now, ...options }: SqliteOptions & { readonly now?: (() => number) | undefined } = {},
+): Promise<Store> {
+  const sharing = singleDaemonCoordination(now)
   const { port1: near, port2: port } = new MessageChannel()
   const worker = new Worker(new URL(`./sqlite-worker${extname(import.meta.filename)}`, import.meta.url), {
     workerData: { folder, bootId: sharing.lease.bootId, port, options } satisfies WorkerStart,

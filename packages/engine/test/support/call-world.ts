@@ -4,7 +4,6 @@
  * get lost; a cancel may arrive at any moment. Session, ledger, tool calls and cancel are the real ones.
  */
 import assert from 'node:assert/strict'
-import type { Logger } from 'pino'
 import { classify, Fault, faultFrom, fullPolicy } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import {
@@ -18,20 +17,23 @@ import {
 } from '@breakfall/wire'
 import { cancelTurn, endTurn } from '../../src/engine/ending.ts'
 import { LiveSession } from '../../src/engine/live-session.ts'
-import type { Ports } from '../../src/engine/ports.ts'
 import { recoverTurn } from '../../src/engine/recover.ts'
-import { performCall } from '../../src/engine/tool-call.ts'
+import { BuiltInTools, CustomTools } from '../../src/engine/box-tools.ts'
+import { McpTools } from '../../src/engine/mcp-call.ts'
+import type { SessionParts } from '../../src/engine/session-parts.ts'
+import { ToolCatalog } from '../../src/engine/tool-catalog.ts'
 import type { Feed } from '../../src/engine/feed.ts'
 import type { Feeds } from '../../src/engine/feeds.ts'
 import type { Folders } from '../../src/engine/folders.ts'
 import { Observer } from '../../src/engine/observer.ts'
-import type { Gate } from '../../src/engine/ownership.ts'
-import type { EngineLimits } from '../../src/options.ts'
-import type { OutsideTools } from '../../src/outside/outside-tools.ts'
+import type { LeaseGate } from '../../src/engine/ownership.ts'
+import { systemClock } from '../../src/clock.ts'
+import { singleDaemonCoordination } from '../../src/store/single-daemon.ts'
+import type { McpServers } from '../../src/outside/outside-tools.ts'
 import { LOST } from '../../src/runner/joined-runners.ts'
 import type { Runners } from '../../src/runner/runners.ts'
 import { Secrets } from '../../src/secrets.ts'
-import type { RunnerRegistry, RunnerRow } from '../../src/store/sharing.ts'
+import type { RunnerRow } from '../../src/store/sharing.ts'
 import type { CancelRequest, SessionRow } from '../../src/rows.ts'
 import type { Append, Store, StoredEvent } from '../../src/store/store.ts'
 import { next } from '../../src/turn/next.ts'
@@ -129,14 +131,15 @@ export class CallWorld {
   async #daemon(): Promise<boolean> {
     const fold = this.events.reduce(reduce, EMPTY_FOLD)
     const life: Life = { isOver: false, session: undefined }
-    const ports = this.#ports(life)
-    const session = new LiveSession(ports, this.#row, fold, 0)
+    const runners = part<Runners>({ ...this.#runnersFor(life), clock: CLOCK, limits: LIMITS })
+    const tools = toolsOver(runners)
+    const session = new LiveSession(this.#parts(life, tools), this.#row, fold, 0)
     life.session = session
     if (this.#cancel !== null) session.rememberCancel(TURN, this.#cancel)
     try {
       if (fold.turn?.calls.length === 0) await session.append(...CALLS)
       else await recoverTurn(session, fold.turn)
-      while (session.fold.turn !== null && (await this.#step(life, ports, session)));
+      while (session.fold.turn !== null && (await this.#step(life, tools, session)));
       return true
     } catch (thrown) {
       if (life.isOver) return false
@@ -145,45 +148,38 @@ export class CallWorld {
   }
 
   /** False if no call is left. */
-  async #step(life: Life, ports: Ports, session: LiveSession): Promise<boolean> {
+  async #step(life: Life, tools: ToolCatalog, session: LiveSession): Promise<boolean> {
     const circumstances = { policy: POLICY, request: NO_REQUEST, now: NOW, approvalFor: () => null }
     assert.ok((this.#moments += 1) < MOMENTS_MAX, `it does not end, after ${this.story.join('; ')}`)
     const command = next(session.look(), { ...circumstances, cancel: session.cancelOf(TURN) })
     if (command.do !== 'cancel' && command.do !== 'call') return false
     try {
-      if (command.do === 'cancel') await cancelTurn(ports, session, command.cancel, command.open)
+      if (command.do === 'cancel') await cancelTurn(tools, session, command.cancel, command.open)
       else {
-        const performed = await performCall(ports, session, command.call)
+        const performed = await tools.run(session, command.call)
         if (performed.kind === 'give-up' && performed.decision.action === 'stop')
-          await endTurn(ports, session, faultFrom(performed.fault))
+          await endTurn(tools, session, faultFrom(performed.fault))
       }
     } catch (thrown) {
       if (life.isOver) throw thrown
       // As the engine does.
-      if (!session.signal.aborted) await endTurn(ports, session, classify(thrown, { boundary: 'daemon' }))
+      if (!session.signal.aborted) await endTurn(tools, session, classify(thrown, { boundary: 'daemon' }))
     }
     return true
   }
 
-  #ports(life: Life): Ports {
-    const leave = (): Promise<void> => Promise.resolve()
+  #parts(life: Life, { mayHaveLeft }: ToolCatalog): SessionParts {
     const append = (given: Append): Promise<void> => this.#when(life, 'append', APPEND_FATES, () => this.#commit(given))
-    return part<Ports>({
-      store: part<Store>({ isShared: false, append, runners: part<RunnerRegistry>({ leave }) }),
-      runner: part<Runners>(this.#runnersFor(life)),
+    return part<SessionParts>({
+      store: part<Store>({ append, lease: singleDaemonCoordination().lease }),
       feeds: part<Feeds>({ own: () => part<Feed>({ publish: nothing }), release: nothing }),
       folders: part<Folders>({ update: nothing }),
       secrets: SECRETS,
-      log: part<Logger>({ debug: nothing, info: nothing, warn: nothing, error: nothing }),
-      gate: part<Gate>({ isOpen: true, pass: () => Promise.resolve() }),
-      outside: part<OutsideTools>({ custom: new Map() }),
-      earlierFolders: { signed: (box) => box },
-      limits: part<EngineLimits>({ killMsMax: 60_000 }),
+      gate: part<LeaseGate>({ isOpen: true, pass: () => Promise.resolve() }),
       policyOf: () => POLICY,
-      now: () => NOW,
-      dice: () => 0,
-      failpoint: nothing,
-      observer: new Observer(),
+      clock: CLOCK,
+      observer: new Observer({ log: LOG }),
+      mayHaveLeft,
     })
   }
 
@@ -219,6 +215,8 @@ export class CallWorld {
         Promise.resolve(this.#runners.some(({ id, isLost }) => !isLost && wanted.without?.has(id) !== true)),
       hasMoved: () => Promise.resolve(false),
       isJoined: () => true,
+      leave: () => Promise.resolve(),
+      signed: (box) => box,
       forget: nothing,
     }
   }
@@ -372,6 +370,8 @@ const NOW = Date.parse(AT)
 const TURN = 't1'
 const POLICY = fullPolicy({ backoffMs: 0, approve: 'never' })
 const SECRETS = new Secrets()
+const CLOCK = { ...systemClock({ now: () => NOW, dice: () => 0 }), timeout: () => AbortSignal.any([]) }
+const LIMITS = { killMsMax: 60_000, checkMs: 1_000 }
 const NO_REQUEST = { model: '', contextTokens: null, fixedBytes: 0 }
 const CALLS = ['c1', 'c2'].map((id) => {
   const call = { type: 'tool-call', turnId: TURN, step: 1, tool: 'bash' } as const
@@ -380,6 +380,17 @@ const CALLS = ['c1', 'c2'].map((id) => {
 const nothing = (): undefined => undefined
 /** What the code under test uses of it. */
 const part = <T>(used: Partial<T>): T => used as T
+
+const LOG = { debug: nothing, info: nothing, warn: nothing, error: nothing }
+
+const toolsOver = (runners: Runners): ToolCatalog =>
+  new ToolCatalog({
+    builtIn: new BuiltInTools(runners),
+    custom: new CustomTools(runners),
+    mcp: new McpTools(part<McpServers>({})),
+    runners,
+    graceMs: 0,
+  })
 
 const unanswered = (): Fault => new Fault('runner_unreachable', { sideEffects: 'unknown' })
 const noBox = (): Fault => new Fault('box_not_found', { sideEffects: 'none' })

@@ -5,6 +5,8 @@ import { pino } from 'pino'
 import { isFault } from '@breakfall/faults'
 import { newId } from '@breakfall/wire/node'
 import { eventually } from '../../../../test/kit/wait.ts'
+import { systemClock } from '../../src/clock.ts'
+import { LeaseGate } from '../../src/engine/ownership.ts'
 import { Lifecycle } from '../../src/engine/lifecycle.ts'
 import { WorkClaims } from '../../src/engine/work-claims.ts'
 import type { LeaseChange } from '../../src/store/sharing.ts'
@@ -94,19 +96,17 @@ test('a deleted session whose box cannot be removed now holds up no other claim'
   await query('UPDATE sessions SET deleting = true WHERE id = $1', [deleted.id])
   await release(deleted.id)
   const adopted: string[] = []
-  const ports = {
-    store,
-    dice: () => 0.5,
-    gate: { isOpen: true },
-    lifecycle: new Lifecycle(),
-    log: pino({ level: 'silent' }),
-  }
+  const clock = systemClock({ now: Date.now, dice: () => 0.5 })
   const adopt = ({ id }: SessionRow): Promise<void> => {
     adopted.push(id)
     return Promise.resolve()
   }
   const claims = new WorkClaims({
-    ports,
+    store,
+    clock,
+    gate: new LeaseGate(store.lease, clock),
+    lifecycle: new Lifecycle(),
+    log: pino({ level: 'silent' }),
     engine: { driven: 0 },
     loader: { adopt, peek: () => undefined, isKnown: () => true, own: () => Promise.resolve(undefined) },
     first: () => Promise.resolve(),

@@ -187,7 +187,7 @@ async function untilRested({ sessions }: Daemon, onStay: () => void): Promise<vo
   const holds = (): boolean =>
     [...sessions.loader.all].some((session) => {
       if (!sessions.loader.owns(session.id)) return false
-      const { state, turn } = session.view()
+      const { state, turn } = session.shownRow
       return state === 'busy' || isNeeded(session.feed.readers > 0, turn)
     })
   if (holds()) await sleep(CHECK_MS) // the run's own stream may be closing

@@ -39,6 +39,7 @@ const MARGIN = 0.2 // of the lease: 3 of 15 s, for what is under way to come to 
 const TICKS_PER_LEASE = 15
 
 export class DaemonLease implements Lease {
+  readonly isEndless = false
   readonly name: string
   #bootId = newId()
   #fleet = { live: 1, held: 0 }

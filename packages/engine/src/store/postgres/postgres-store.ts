@@ -82,7 +82,6 @@ async function prepare(url: string): Promise<void> {
 
 class PostgresStore implements Store {
   readonly problems = []
-  readonly isShared = true
   readonly lease: Lease
   readonly hints: Hints
   readonly runners: RunnerRegistry

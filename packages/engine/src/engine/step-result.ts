@@ -1,13 +1,13 @@
-/** The result of a performed command: the turn continues, or `decide` said to park or stop it, which the engine then does. */
+/** The result of a step: the turn continues, or `decide` said to park or stop it, which the engine then does. */
 import { type Decision, faultFrom, type FaultReport, withDecision } from '@breakfall/faults'
 
-export type Performed = { readonly kind: 'continue' } | GiveUp
+export type StepResult = { readonly kind: 'continue' } | GiveUp
 
 export type GiveUp = { readonly kind: 'give-up'; readonly fault: FaultReport; readonly decision: FinalDecision }
 
 export type FinalDecision = Extract<Decision, { action: 'park' | 'stop' }>
 
-export const CONTINUE: Performed = { kind: 'continue' }
+export const CONTINUE: StepResult = { kind: 'continue' }
 
 export function giveUp(fault: FaultReport, decision: FinalDecision): GiveUp {
   if (decision.action === 'park') return { kind: 'give-up', fault, decision }

@@ -3,13 +3,12 @@ import { newId } from '@breakfall/wire/node'
 import { Fault } from '@breakfall/faults'
 import type { Coordination, Hints, Lease } from './sharing.ts'
 
-export const alone = (): Coordination => ({
-  isShared: false,
+export const singleDaemonCoordination = (now = Date.now): Coordination => ({
   connections: () => ({ size: 0, free: 0, waiting: 0 }),
   lease: endlessLease(newId()),
   hints: NO_HINTS,
   runners: undefined,
-  now: Date.now,
+  now,
   submit: () => Promise.reject(new Fault('other', { boundary: 'journal', errorRaw: 'every session is our own' })),
   withdraw: () => Promise.resolve(false),
   getCommand: () => Promise.resolve(undefined),
@@ -22,6 +21,7 @@ export const alone = (): Coordination => ({
 // ---- details ----
 
 const endlessLease = (bootId: string): Lease => ({
+  isEndless: true,
   bootId,
   name: '',
   isHeld: () => true,
