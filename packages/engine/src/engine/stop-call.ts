@@ -53,7 +53,10 @@ async function stopWrite(
     if (written === 'yes') return { ...WRITTEN_LATE, isUnsure: false }
     return written === 'no' ? stoppedBefore(fault) : stoppedLate(fault)
   } catch (err) {
-    session.observer.log.warn({ err, sessionId: session.id, callId: call.callId }, 'cannot look up an interrupted write')
+    session.observer.log.warn(
+      { err, sessionId: session.id, callId: call.callId },
+      'cannot look up an interrupted write',
+    )
     return stoppedLate(fault)
   }
 }
