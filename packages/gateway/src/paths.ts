@@ -20,7 +20,7 @@ export type ModelRoute = {
 /** The path as the client meant it. */
 export function normalised(path: string): string {
   const once = path.replace(BASE, '/v1/')
-  const bare = once.replace(/\/+$/, '').replace(/^\/+/, '/')
+  const bare = once.replace(/(?<!\/)\/+$/, '').replace(/^\/+/, '/')
   return modelRoute(bare) === undefined ? once : bare // I2
 }
 

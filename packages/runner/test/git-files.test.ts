@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
@@ -8,6 +8,14 @@ import { harmlessPart, nestedIn, pathInWorkspace } from '../src/box/git-files.ts
 import { findProgram } from '../src/isolation/find-program.ts'
 
 const skip = findProgram('git', '/usr/bin:/bin') === null && 'git is not installed'
+
+test('a .git file of empty lines is read in one go: other boxes wait meanwhile', () => {
+  const program = `
+    import { pathInWorkspace } from ${JSON.stringify(new URL('../src/box/git-files.ts', import.meta.url).href)}
+    console.log(pathInWorkspace('gitdir: ' + '\\n'.repeat(250_000) + 'x', '/', [])[0].length)`
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { timeout: 10_000 })
+  assert.equal(stdout.toString(), '250001\n')
+})
 
 describe('the nested repositories of an index', { skip }, () => {
   for (const [what, args, hashBytes] of [

@@ -62,5 +62,5 @@ function cutBytes(text: string, bytesMax: number): string {
     : bytes
         .subarray(0, bytesMax)
         .toString()
-        .replace(/\uFFFD+$/, '')
+        .replace(/(?<!\uFFFD)\uFFFD+$/, '')
 }

@@ -82,7 +82,7 @@ export function pathInWorkspace(
   workspace: string,
   from: readonly string[],
 ): readonly string[] | undefined {
-  const path = text.replace(/^gitdir: ?/, '').replace(/[\r\n]+$/, '')
+  const path = text.replace(/^gitdir: ?/, '').replace(/(?<![\r\n])[\r\n]+$/, '') // a run of them is read once, not from each of its characters
   if (path === '' || path.includes(NO_TEXT)) return undefined
   const parts = path.startsWith('/') ? [] : [...workspace.split('/'), ...from]
   let isNamed = false

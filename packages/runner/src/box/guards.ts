@@ -95,15 +95,19 @@ class Guards {
   repository(at: readonly string[], depth: number): void {
     using folder = this.#open(at)
     if (folder === undefined || depth > DEPTH_MAX) return
-    const kind = kindAt(folder.at('.git'))
     const name = [...at, '.git']
     if (at.length === 0 && isBare(folder)) this.#gitFolder([], at, depth)
-    if (kind === 'missing') return
+    if (kindAt(folder.at('.git')) === 'missing') return
     this.repositories.set(name.join('/'), numbersAt(folder.at('.git')))
-    if (kind === 'folder') this.#gitFolder(name, at, depth)
-    if (kind !== 'file') return
-    this.add(name, 'ro')
-    const target = pathInWorkspace(readRegular(folder.at('.git'))?.toString('utf8') ?? '', this.#path, at)
+    const end = kindAt(folder.at('.git')) === 'link' ? this.#wayTo(name).end : name
+    using parent = end && this.#open(end.slice(0, -1))
+    if (end === undefined || parent === undefined) return // a link that leads out of the workspace
+    const itself = parent.at(end.at(-1) ?? '')
+    if (kindAt(itself) === 'folder') this.#gitFolder(end, at, depth)
+    if (kindAt(itself) !== 'file') return
+    this.add(end, 'ro')
+    if (this.#isFull) this.repositories.delete(name.join('/'))
+    const target = pathInWorkspace(readRegular(itself)?.toString('utf8') ?? '', this.#path, at)
     if (target !== undefined) this.#gitFolder(target, at, depth)
   }
 
@@ -132,11 +136,14 @@ class Guards {
     const worktrees = foldersIn(git, 'worktrees')
     if (worktrees.length > 0) this.add([...name, 'worktrees'], 'rw')
     for (const each of worktrees) {
+      if (this.#isFull) break
       using folder = this.#open([...name, 'worktrees', each])
       if (folder !== undefined) this.#worktree(folder, [...name, 'worktrees', each])
     }
-    for (const each of this.#nested(name.join('/'), git) ?? [])
+    for (const each of this.#nested(name.join('/'), git) ?? []) {
+      if (this.#isFull) break
       this.repository([...tree, ...each.split('/')], depth + 1)
+    }
   }
 
   /** What git keeps for a linked working tree; it may be outside, and git on the host reads this all the same. */
@@ -160,10 +167,15 @@ class Guards {
 
   /** Hooks and settings that git takes from the workspace by a setting or a link. Returns where they are. */
   #addElsewhere(parts: readonly string[]): readonly string[] | undefined {
-    const way = wayTo(this.#workspace, this.#path, parts)
-    this.elsewhere.set(parts.join('/'), way)
+    const way = this.#wayTo(parts)
     if (way.isThere && way.end !== undefined) this.add(way.end, 'ro')
     return way.end
+  }
+
+  #wayTo(parts: readonly string[]): Way {
+    const way = wayTo(this.#workspace, this.#path, parts)
+    this.elsewhere.set(parts.join('/'), way)
+    return way
   }
 
   #addKnown(parts: readonly string[], at: string): void {

@@ -81,7 +81,7 @@ export function wayTo(workspace: OpenFolder, path: string, parts: readonly strin
     const name = end.join('/')
     if (folder !== undefined && kind === 'link') {
       const target = readlinkSync(folder.at(next))
-      steps.push({ name, mark: `${numbersAt(folder.at(next))} ${target}`, isLink: true })
+      steps.push({ name, mark: numbersAt(folder.at(next)), isLink: true })
       const inside = target.startsWith('/') ? pathInWorkspace(target, path, []) : undefined
       if (target.startsWith('/') && inside === undefined) return lost
       if (inside !== undefined) at = []
@@ -95,14 +95,15 @@ export function wayTo(workspace: OpenFolder, path: string, parts: readonly strin
   }
 }
 
+/** Of a link also its target: a new link can get the number of a removed one. */
 export function numbersAt(path: string): string {
-  const { dev, ino } = lstatSync(path, { bigint: true })
-  return `${dev}:${ino}`
+  const stat = lstatSync(path, { bigint: true })
+  return `${stat.dev}:${stat.ino}${stat.isSymbolicLink() ? ` ${readlinkSync(path)}` : ''}`
 }
 
 /** The nested repositories of indexes, read again only when an index has changed. */
 export class GitIndexes {
-  readonly #seen = new Map<string, { readonly stamp: string; readonly nested: readonly string[] | undefined }>()
+  readonly #seen = new Map<string, SeenIndex>()
 
   /** `name` is that of the git folder, below the workspace. */
   nested(name: string, git: OpenFolder): readonly string[] | undefined {
@@ -111,43 +112,58 @@ export class GitIndexes {
     const stamp = `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`
     const seen = this.#seen.get(name)
     if (seen?.stamp === stamp) return seen.nested
-    const nested = read(git)
+    this.#seen.delete(name)
     if (this.#seen.size >= NESTED_MAX) this.#seen.clear()
-    this.#seen.set(name, { stamp, nested })
+    const files = indexFiles(git)
+    const others = [...this.#seen.values()].reduce((sum, each) => sum + each.bytes, 0)
+    const isTooMuch = files.length > SHARED_MAX || others + bytesIn(git, files) > INDEX_BYTES_MAX
+    const nested = isTooMuch ? undefined : read(git, files)
+    this.#seen.set(name, { stamp, bytes: isTooMuch ? 0 : bytesIn(git, files), nested })
     return nested
   }
 }
 
+type SeenIndex = {
+  readonly stamp: string
+  /** That were read. */
+  readonly bytes: number
+  readonly nested: readonly string[] | undefined
+}
+
 // ---- details, in the order they are used above ----
 
-const INDEX_BYTES_MAX = 256 * 1024 * 1024
-const LISTED_MAX = 100_000
+const INDEX_BYTES_MAX = 256 * 1024 * 1024 // of all indexes of a workspace: other boxes wait while they are read
+const SHARED_MAX = 1_000
+const LISTED_MAX = 5_000 // in all indexes of a workspace
 const NESTED_MAX = 1_000
 const DEPTH_MAX = 8
 const SUFFIX = '.set-aside'
 const STEPS_MAX = 100 // links may lead in a circle
 
-function read(git: OpenFolder): readonly string[] | undefined {
-  const names = readdirSync(git.itself).filter((name) => name === 'index' || name.startsWith('sharedindex.'))
-  const isLarge = (name: string): boolean =>
-    (lstatSync(git.at(name), { throwIfNoEntry: false })?.size ?? 0) > INDEX_BYTES_MAX
-  if (names.some(isLarge)) return undefined
+/** Its index, and those that it may share. */
+const indexFiles = (git: OpenFolder): readonly string[] =>
+  readdirSync(git.itself).filter((name) => name === 'index' || name.startsWith('sharedindex.'))
+
+const bytesIn = (git: OpenFolder, names: readonly string[]): number =>
+  names.reduce((sum, name) => sum + (lstatSync(git.at(name), { throwIfNoEntry: false })?.size ?? 0), 0)
+
+function read(git: OpenFolder, names: readonly string[]): readonly string[] | undefined {
   const index = readRegular(git.at('index'), INDEX_BYTES_MAX)
   if (index === undefined) return []
   const config = settingsIn(readRegular(git.at('config'))?.toString('utf8') ?? '')
   const isLong = config.some(
     ({ section, key, value }) => section === 'extensions' && key === 'objectformat' && value === 'sha256',
   )
-  const nested = nestedIn(index, isLong ? 32 : 20, (name) =>
+  return nestedIn(index, isLong ? 32 : 20, (name) =>
     names.includes(name) ? readRegular(git.at(name), INDEX_BYTES_MAX) : undefined,
   )
-  return nested !== undefined && nested.length > LISTED_MAX ? undefined : nested
 }
 
 class Check {
   readonly #workspace: OpenFolder
   readonly #plan: PlantedCheck
   readonly #done = new Set<string>()
+  #listed = 0
   readonly found: string[] = []
 
   constructor(workspace: OpenFolder, plan: PlantedCheck) {
@@ -180,7 +196,7 @@ class Check {
     if (isTooMany) return
     if (kind === 'folder') this.#gitFolder(name, depth, at)
     else if (kind === 'file') this.#gitFile(folder, at, depth)
-    else if (kind === 'link' && !this.#isKnown(name, folder.at('.git'))) this.#setAside(folder, at, '.git')
+    else if (kind === 'link') this.#gitLink(folder, at, depth)
     // Also beside a `.git`: if that is damaged, git takes the folder itself.
     if (at.length === 0 && isBare(folder)) this.#gitFolder([], depth, undefined)
   }
@@ -191,6 +207,13 @@ class Check {
     using opened = target && this.#open(target)
     if (target !== undefined && opened !== undefined) this.#gitFolder(target, depth, at)
     else if (!this.#isKnown([...at, '.git'], folder.at('.git'))) this.#setAside(folder, at, '.git') // to a folder elsewhere, or by way of a link
+  }
+
+  #gitLink(folder: OpenFolder, at: readonly string[], depth: number): void {
+    const name = [...at, '.git']
+    if (!this.#isKnown(name, folder.at('.git'))) return this.#setAside(folder, at, '.git')
+    const { end } = wayTo(this.#workspace, this.#plan.path, name)
+    if (end !== undefined) this.#gitFolder(end, depth, at)
   }
 
   /** `tree`: its working tree; undefined for a bare one. */
@@ -206,12 +229,14 @@ class Check {
     if (!this.#isKnown(name, git.itself)) this.#strip(git, name, tree)
     if (!this.#isKnown([...name, 'config.worktree'], git.at('config.worktree')))
       this.#stripConfig(git, name, 'config.worktree', tree)
-    for (const worktree of foldersIn(git, 'worktrees'))
-      this.#gitFolder([...name, 'worktrees', worktree], depth, undefined)
+    const worktrees = foldersIn(git, 'worktrees')
+    if (worktrees.length > NESTED_MAX) this.#setAside(git, name, 'worktrees')
+    else for (const each of worktrees) this.#gitFolder([...name, 'worktrees', each], depth, undefined)
     if (tree === undefined) return
     const listed = this.#plan.nested(name.join('/'), git)
-    if (listed === undefined) this.#setAside(git, name, 'index')
-    for (const nested of listed ?? []) {
+    this.#listed += listed?.length ?? 0
+    if (listed === undefined || this.#listed > LISTED_MAX) return this.#setAside(git, name, 'index')
+    for (const nested of listed) {
       const parts = nested.split('/')
       if (parts.some((part) => part === '' || part === '.' || part === '..' || part === '.git')) continue // git refuses these
       this.repository([...tree, ...parts], depth + 1)

@@ -113,7 +113,7 @@ export const namesIn = (paths: readonly string[]): string[] =>
 
 // ---- details ----
 
-const plain = (path: string): string => path.replace(/^(\.\/)+/, '').replace(/\/+$/, '')
+const plain = (path: string): string => path.replace(/^(\.\/)+/, '').replace(/(?<!\/)\/+$/, '')
 const isWhole = (path: string): boolean => path === '' || path === '.'
 
 const permIn = ({ files }: Manifest, path: TreePath): number | undefined => files.get(path)

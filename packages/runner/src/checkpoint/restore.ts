@@ -135,7 +135,8 @@ function conflict(boxId: string, paths: readonly string[]): Fault {
 
 async function apply(context: RestoreContext, plan: RestorePlan, safeAt: bigint): Promise<Applied> {
   const { store, signal, activity, records } = context
-  const { open, owner } = context.workspace()
+  const { open, owner, guarding } = context.workspace()
+  const { settle } = guarding()
   const blobs = (oids: readonly string[]): Promise<ReadonlyMap<string, Buffer>> => store.blobs(oids, signal)
   const sizes = await store.sizes(objectsOf(plan), signal)
   const onStaging = (name: string): void => records.setStaging(name)
@@ -143,6 +144,7 @@ async function apply(context: RestoreContext, plan: RestorePlan, safeAt: bigint)
   try {
     return await context.exclusive(() => applyPlan({ open, owner, safeAt, sizes, blobs, onStaging }, plan))
   } finally {
+    settle()
     activity.end(RESTORE)
     records.forgetStaging()
   }

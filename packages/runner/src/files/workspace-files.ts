@@ -30,9 +30,16 @@ export type WorkspaceAccess = {
   readonly open: () => OpenFolder
   /** The workspace's path inside the box. */
   readonly boxPath: string
-  /** Whether a box must not change this path, given by its parts below the workspace: programs on the host would act on it. */
-  readonly isGuarded: (parts: readonly string[]) => boolean
+  /** What a box must not change, because programs on the host would act on it. To be asked right before a change. */
+  readonly guarding: () => Guarding
   readonly owner: Owner | undefined
+}
+
+export type Guarding = {
+  /** Whether this path is guarded, given by its parts below the workspace. */
+  readonly refuses: (parts: readonly string[]) => boolean
+  /** After a change: sets aside what programs on the host would act on now and did not before. */
+  readonly settle: () => void
 }
 
 export type Precondition = { readonly ifMatch: string | undefined; readonly ifNoneMatch: string | undefined }
@@ -91,8 +98,10 @@ export async function writeFile(
           if (before?.isFile() === true) fchmodSync(file.fd, Number(before.mode & 0o777n))
           if (at.owner !== undefined) fchownSync(file.fd, at.owner.uid, at.owner.gid)
           refuseFolder(before, path)
+          const { settle } = refuseGuarded(at, [...folder, name], path)
           using target = openFolder(parent.itself, missing, at.owner ?? 'ours')
           renameSync(temporary, target.at(name)) // I1
+          settle()
           return { etag: etagOf(fstatSync(file.fd, { bigint: true })), isNew: before === undefined }
         })
       } finally {
@@ -111,13 +120,14 @@ export async function writeFile(
 
 export function deleteFile(at: WorkspaceAccess, path: string, condition: Precondition): void {
   const { folder, name } = split(at, path)
-  refuseGuarded(at, [...folder, name], path)
+  const { settle } = refuseGuarded(at, [...folder, name], path)
   try {
     const stat = checkCondition(at, path, condition)
     if (stat === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' })
     using parent = openFolder(at.open(), folder)
     if (stat.isDirectory()) rmdirSync(parent.at(name))
     else unlinkSync(parent.at(name)) // removes a link, not its target
+    settle()
   } catch (error) {
     if (errorCode(error) === 'ENOTEMPTY')
       throw new Fault('invalid_request', {
@@ -158,13 +168,14 @@ function notRegular(path: string): Fault {
   })
 }
 
-function refuseGuarded(at: WorkspaceAccess, parts: readonly string[], path: string): void {
-  if (at.isGuarded(parts))
-    throw new Fault('forbidden', {
-      boundary: 'box',
-      error: `${path.slice(0, 200)} is read-only in a box, because programs on the host would act on it.`,
-      errorRaw: `guarded path ${path.slice(0, 200)}`,
-    })
+function refuseGuarded(at: WorkspaceAccess, parts: readonly string[], path: string): Guarding {
+  const guarding = at.guarding()
+  if (!guarding.refuses(parts)) return guarding
+  throw new Fault('forbidden', {
+    boundary: 'box',
+    error: `${path.slice(0, 200)} is read-only in a box, because programs on the host would act on it.`,
+    errorRaw: `guarded path ${path.slice(0, 200)}`,
+  })
 }
 
 /** The current file or link; throws if the caller's condition does not hold. */

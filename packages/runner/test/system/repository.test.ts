@@ -1,9 +1,10 @@
 /** A box must not make git on the host run anything: each attack is tried, then the user works in the repository. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { isFault } from '@breakfall/faults'
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import { findProgram } from '../../src/isolation/find-program.ts'
 import { inProcess, type TestRunner, until, withoutBwrap } from '../kit.ts'
@@ -26,6 +27,9 @@ type Attack = {
   readonly given?: (place: Place) => void
   /** One command each. MARK is a file that only a program on the host can make. */
   readonly commands: readonly string[]
+  /** Through the files API, after the commands: files with their content. `refused` are those that it must refuse. */
+  readonly writes?: Readonly<Record<string, string>>
+  readonly refused?: readonly string[]
   /** What the user does after it, besides the usual. */
   readonly afterwards?: (place: Place) => void
   /** What the record says was set aside. */
@@ -36,6 +40,8 @@ type Attack = {
 
 const evil = (file: string): string =>
   `printf '[core]\\n\\tfsmonitor = "touch MARK; false"\\n\\tpager = "touch MARK; cat"\\n\\tbare = false\\n\\trepositoryformatversion = 0\\n' >> ${file}`
+const EVIL =
+  '[core]\n\tfsmonitor = "touch MARK; false"\n\tbare = false\n\tworktree = PROJECT\n\trepositoryformatversion = 0\n'
 const hook = (folder: string): string =>
   `mkdir -p ${folder}; for h in pre-commit post-commit post-index-change; do printf '#!/bin/sh\\ntouch MARK\\n' > ${folder}/$h; chmod +x ${folder}/$h; done`
 const nested = (name: string): string =>
@@ -349,6 +355,67 @@ const ATTACKS: readonly Attack[] = [
     afterwards: inWorktree,
     aside: ['.git/worktrees/tree/commondir'],
   },
+  {
+    name: 'a repository whose .git is a link into the folder',
+    given: ({ project }) => {
+      renameSync(join(project, '.git'), join(project, 'store'))
+      symlinkSync('store', join(project, '.git'))
+    },
+    commands: [
+      `${evil('.git/config')}; ${hook('store/hooks')}; echo ../evil > store/commondir`,
+      `cp -r store evil; ${evil('evil/config')}; rm .git; ln -s evil .git; rm .git; ln -s evil .git`,
+    ],
+    aside: ['.git', 'store/commondir'],
+    moves: true,
+  },
+  {
+    name: 'a .git file of a nested repository beside more of them than can be guarded',
+    commands: [
+      `${nested('n0')}; for i in $(seq 1 70); do cp -r n0 n$i; done; mv n0/.git store; echo 'gitdir: ../store' > n0/.git; mkdir z z/sub; cp n0/.git z; for each in n*; do git add $each; done; echo "160000 $(git -C n1 rev-parse HEAD) 0	z" | git update-index --index-info`,
+      `cp -r store z/evil; ${evil('z/evil/config')}; echo 'gitdir: sub/../evil' > z/.git`,
+    ],
+    aside: ['z/.git'],
+  },
+  {
+    name: 'more working trees than anyone has, which other boxes would wait for',
+    commands: [`mkdir .git/worktrees; cd .git/worktrees; mkdir $(seq 1001)`],
+    aside: ['.git/worktrees'],
+  },
+  {
+    name: 'indexes that are larger together than one may be',
+    commands: [`for i in 1 2; do truncate -s 200M .git/sharedindex.$i; done; touch b; git add b`],
+    aside: ['.git/index'],
+  },
+  {
+    name: 'an index of more nested repositories than anyone has',
+    commands: [`seq 5001 | sed "s/.*/160000 $(printf %040d 1) 0\tn&/" | git update-index --index-info`],
+    aside: ['.git/index'],
+  },
+  {
+    name: 'hooks among its files and included settings, through the files API',
+    given: ({ project }) => {
+      mkdirSync(join(project, '.husky'))
+      writeFileSync(join(project, '.husky/pre-commit'), '#!/bin/sh\n', { mode: 0o755 })
+      git(project, 'config', 'core.hooksPath', '.husky')
+      git(project, 'config', 'include.path', '../.gitconfig')
+    },
+    commands: [],
+    writes: { '.husky/pre-commit': '#!/bin/sh\ntouch MARK\n', '.gitconfig': EVIL },
+    refused: ['.husky/pre-commit', '.gitconfig'],
+  },
+  {
+    name: 'settings of a repository elsewhere in the folder, through the files API',
+    given: ({ project }) => void git(project, 'init', '-q', '--separate-git-dir=meta'),
+    commands: [],
+    writes: { 'meta/config': EVIL, 'meta/commondir': '../evil' },
+    refused: ['meta/config'],
+  },
+  {
+    name: 'a new bare repository, through the files API',
+    given: withoutRepository,
+    commands: [],
+    writes: { config: EVIL, HEAD: 'ref: refs/heads/main\n', 'refs/a': '', 'objects/a': '' },
+  },
 ]
 
 describe('git on the host runs nothing of a box', { skip, concurrency: 2 }, () => {
@@ -377,8 +444,9 @@ describe('git on the host runs nothing of a box', { skip, concurrency: 2 }, () =
     return { parent, project, mark }
   }
 
-  for (const [i, { name, given, commands, afterwards, aside = [], moves = false }] of ATTACKS.entries())
+  for (const [i, { name, ...attack }] of ATTACKS.entries())
     test(`by ${name}`, async () => {
+      const { given, commands, writes = {}, refused = [], afterwards, aside = [], moves = false } = attack
       const at = await place(`b${i}`, given)
       const found = new Set<string>()
       for (const command of commands) {
@@ -386,6 +454,15 @@ describe('git on the host runs nothing of a box', { skip, concurrency: 2 }, () =
         for (const { id, evidence } of exec.exit?.diagnostics ?? [])
           if (id === 'set_aside') for (const each of evidence) found.add(each)
       }
+      const refusals: string[] = []
+      for (const [path, content] of Object.entries(writes)) {
+        const bytes = Buffer.from(content.replaceAll('MARK', at.mark).replaceAll('PROJECT', at.project))
+        await runner.client.writeFile(`b${i}`, path, bytes).catch((thrown: unknown) => {
+          assert.ok(isFault(thrown) && thrown.category === 'forbidden', String(thrown))
+          refusals.push(path)
+        })
+      }
+      assert.deepEqual(refusals, refused)
       for (const args of [
         ['status'],
         ['diff'],
