@@ -61,7 +61,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/engine/src/engine/coalesce.ts': 'batches journal writes',
   'packages/engine/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
   'packages/engine/src/engine/ownership.ts': 'waits for a lease',
-  'packages/supervisor/src/clock.ts': 'measures a limit in slices, so that a machine that slept does not use it up',
+  'packages/supervisor/src/clock.ts': 'measures a limit in slices, because a machine may sleep',
   'packages/engine/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
   'packages/engine/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',
   'packages/engine/src/store/postgres/pool.ts': 'a statement that may be repeated, until ten seconds are over',

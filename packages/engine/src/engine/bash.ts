@@ -40,7 +40,8 @@ export async function runBash(
   const traceparent = call.traceparent ?? session.currentTurn.traceparent
   const traced = traceparent === undefined ? {} : { env: { TRACEPARENT: traceparent } }
   let run = 1
-  const called = await callRunner<ToolOutcome>(runners, session, async (client, runnerId) => {
+  const called = await callRunner<ToolOutcome>(runners, session, async (connected, runnerId) => {
+    let client = connected
     for (;;) {
       const execId = execIdOf(call, run)
       const request: ExecRequest = { execId, shell: input.command, ...limits, ...traced }
@@ -60,6 +61,7 @@ export async function runBash(
         const replaced = await replaceBox(runners, session, client)
         if (isGiveUp(replaced)) return replaced
         if (!replaced.filesKept) return BOX_LOST
+        client = replaced.client
         continue
       }
       if ('background' in limits && started.exit === null) {

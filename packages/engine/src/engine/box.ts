@@ -4,6 +4,8 @@
  *
  * I1  The runner of the box is stored before the box can exist. After a crash, the next process knows which runner to ask.
  * I2  A released box is stored as in use before anything can start in it.
+ * I3  A box that was lost is made again under a higher epoch: a request that is still on its way to the lost one, such as a second
+ *     delivery of a start, is refused.
  */
 import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
@@ -77,17 +79,20 @@ export async function ensureBox(
   return isGiveUp(box) ? box : session.box.attach(box)
 }
 
-/** The runner has lost the box. Creates a new one; `filesKept` is true if its workspace is a host folder. */
+/** The runner has lost the box. Creates a new one, for this client; `filesKept` is true if its workspace is a host folder. */
 export async function replaceBox(
   runners: Runners,
   session: LiveSession,
-  client: RunnerClient,
-): Promise<{ filesKept: boolean } | GiveUp> {
+  lost: RunnerClient,
+): Promise<{ readonly filesKept: boolean; readonly client: RunnerClient } | GiveUp> {
   session.box.detach()
+  await session.raiseEpoch(session.row.epoch) // I3
+  const client = lost.withEpoch(session.row.epoch)
+  await client.ownBox(session.boxId, { signal: session.signal })
   const box = await refusing(() => created(runners, session, client))
   if (isGiveUp(box)) return box
   session.box.attach(box)
-  return { filesKept: box.workspace.kind === 'host' }
+  return { filesKept: box.workspace.kind === 'host', client }
 }
 
 export const isBoxGone = (thrown: unknown): boolean => isFault(thrown) && thrown.category === 'box_not_found'

@@ -219,17 +219,17 @@ function onFiles(
   work: (client: RunnerClient, box: Box) => Promise<ToolOutcome>,
 ): Promise<ToolOutcome | GiveUp> {
   return callRunner(runners, session, async (client, runnerId) => {
-    const inBox = async (): Promise<ToolOutcome | GiveUp> => {
-      const box = await ensureBox(runners, session, client, runnerId)
-      return isGiveUp(box) ? box : work(client, box)
+    const inBox = async (now: RunnerClient): Promise<ToolOutcome | GiveUp> => {
+      const box = await ensureBox(runners, session, now, runnerId)
+      return isGiveUp(box) ? box : work(now, box)
     }
     try {
-      return await inBox()
+      return await inBox(client)
     } catch (thrown) {
       if (!isBoxGone(thrown)) throw thrown
       const replaced = await replaceBox(runners, session, client)
       if (isGiveUp(replaced)) return replaced
-      return replaced.filesKept ? inBox() : BOX_LOST
+      return replaced.filesKept ? inBox(replaced.client) : BOX_LOST
     }
   })
 }

@@ -171,7 +171,11 @@ export class CallWorld {
   #parts(life: Life, { mayHaveLeft }: ToolCatalog): SessionParts {
     const append = (given: Append): Promise<void> => this.#when(life, 'append', APPEND_FATES, () => this.#commit(given))
     return part<SessionParts>({
-      store: part<Store>({ append, lease: singleDaemonCoordination().lease }),
+      store: part<Store>({
+        append,
+        raiseEpoch: (_row, above) => Promise.resolve(this.#raise(above)),
+        lease: singleDaemonCoordination().lease,
+      }),
       feeds: part<Feeds>({ own: () => part<Feed>({ publish: nothing }), release: nothing }),
       folders: part<Folders>({ update: nothing }),
       secrets: SECRETS,
@@ -181,6 +185,11 @@ export class CallWorld {
       observer: new Observer({ log: LOG }),
       mayHaveLeft,
     })
+  }
+
+  #raise(above: number): SessionRow {
+    this.#row = { ...this.#row, epoch: above + 1 }
+    return this.#row
   }
 
   #commit({ epoch, after, events, data }: Append): void {
@@ -224,9 +233,7 @@ export class CallWorld {
   #client(life: Life, runner: FakeRunner, epoch: number): Partial<RunnerClient> {
     const ask = async <T>(what: string, boxId: string, signal: AbortSignal | undefined, serve: () => T): Promise<T> => {
       refuseAborted(signal)
-      const box = runner.boxes.get(boxId)
       const admitted = (): T => {
-        if (what === 'start' && box !== runner.boxes.get(boxId)) throw noBox() // it reaches no later box of that name
         runner.admit(boxId, epoch)
         return serve()
       }
@@ -236,6 +243,7 @@ export class CallWorld {
     }
     const run = (command: string): void => void this.effects.set(command, (this.effects.get(command) ?? 0) + 1)
     return {
+      withEpoch: (raised) => part<RunnerClient>(this.#client(life, runner, raised)),
       createBox: ({ id = '', workspace }, o) => ask('create', id, o?.signal, () => runner.create(id, workspace)),
       getBox: (id, o) => ask('look', id, o?.signal, () => runner.box(id).view),
       ownBox: (id, o) => ask('own', id, o?.signal, () => ({ epoch })),
