@@ -171,6 +171,7 @@ export class Runner implements Server {
     const box = this.#box(id)
     this.#refuseBusy(exchange, box)
     this.disk.boxes.delete(id)
+    for (const execId of box.execs.keys()) this.disk.reserved.delete(`${id}/${execId}`) // they were in its folder
     this.#network?.happened('removed', id)
     for (const exec of box.execs.values()) if (exec.exit === null) finish(this.#world, exec, { cause: 'killed' })
     answer.head(204)
