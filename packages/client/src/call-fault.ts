@@ -14,7 +14,7 @@ export function failedCall(thrown: unknown, address: DaemonAddress, signal?: Abo
     return reportedFault(
       'daemon_unreachable',
       {
-        error: `Cannot reach the daemon at ${url}: this machine's loopback interface is down. Bring it up: ip link set lo up`,
+        error: `Cannot reach the daemon at ${url}: the loopback interface is down. Bring it up: ip link set lo up`,
         errorRaw: text,
         next: 'never', // neither a retry nor another daemon helps
       },
@@ -60,12 +60,12 @@ export function refusedCall(
     const source = address.tokenSource ?? 'this client'
     const error = redirected
       ? `The server at ${url} redirects to ${new URL(from).origin}, which does not get the token. Use that address.`
-      : `The daemon at ${url} rejected the token from ${source}. Use a token from its token file; if it could not read that file, its log says so.`
+      : `The daemon at ${url} rejected the token from ${source}. Use one from its token file; its log says if it cannot read that.`
     return reported?.with({ error, status }) ?? reportedFault('unauthorized', { error, errorRaw, status })
   }
   if (reported !== undefined) return reported.with({ status })
   if (isFromProxy(status)) return unreachable(url, errorRaw).with({ status })
-  const error = `The server at ${url} answered with status ${status}, but not as a daemon does. Check the URL.`
+  const error = `The server at ${url} answered with status ${status}, but is no daemon. Check the URL.`
   return reportedFault(status === 404 ? 'not_found' : 'other', { error, errorRaw, status, boundary: 'daemon' })
 }
 

@@ -99,13 +99,14 @@ function refused(thrown: unknown, response: ResponseEvidence, context: ClassifyC
     context.requestId ?? (headers && (headerOf(headers, 'x-request-id') ?? headerOf(headers, 'request-id')))
   const problem = fromProblem(response.body)
   if (problem !== undefined) return extended(problem, { ...idsOf(context), status }, thrown)
-  const { category, detail, isLoading = false } = statusCategory(response, context.boundary)
+  const { category, detail, isLoading = false, historyCause } = statusCategory(response, context.boundary)
   return new Fault(category, {
     ...base(thrown, context),
     phase: isLoading ? 'loading' : (context.phase ?? 'headers'),
     message: isLoading ? { happened: 'The model server is still loading its model.' } : undefined,
     errorRaw: `HTTP ${status} ${redactStart(bodyText(response.body, thrown), BODY_CHARS_MAX)}`.trim(),
     status,
+    reason: historyCause,
     retryAfterMs: retryAfterMs(headers, context.now ?? Date.now()) ?? bodyRetryMs(response.body),
     requestId,
     facts: { ...factsOf(context), status, detail },

@@ -30,6 +30,7 @@ export const MAY_ASK_NEXT_MODEL: Readonly<Record<CategoryAt<'model' | 'process'>
   crash_loop: true,
   // The request itself is the problem, and every model gets the same one:
   model_bad_request: false,
+  model_history_invalid: true, // each server has its own rules for a conversation, and its own thoughts and ids
   model_context_overflow: false, // the cure is to compact
   model_content_filtered: false, // Breakfall does not shop around for a model that answers
 }

@@ -52,6 +52,7 @@ export const EXIT_CODE_BY_CATEGORY: Readonly<Record<FaultCategory, ExitCode>> = 
   model_server_error: transient,
   model_auth_failed: credentials,
   model_bad_request: failed,
+  model_history_invalid: failed,
   model_context_overflow: failed,
   model_content_filtered: failed,
   model_not_found: failed,

@@ -25,7 +25,7 @@ export {
 } from './table.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
-export { statusCategory } from './status.ts'
+export { statusCategory, type StatusVerdict } from './status.ts'
 
 // What to do about it
 export { decide } from './decide.ts'

@@ -188,6 +188,10 @@ const MESSAGES: Readonly<Record<FaultCategory, (facts: Facts) => FaultMessage>> 
     happened: `The model provider rejected the request${status(f)}${detail(f)}.`,
     advice: 'Change the request: the same one would be rejected again.',
   }),
+  model_history_invalid: (f) => ({
+    happened: `The model provider rejected the conversation${status(f)}${detail(f)}.`,
+    advice: 'Go back to an earlier message or start a new session: every request with this history would be rejected.',
+  }),
   model_context_overflow: () => ({
     happened: 'The conversation is longer than the model can read.',
     advice: 'Start a new session, or use a model with a longer context.',

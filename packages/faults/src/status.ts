@@ -1,4 +1,5 @@
 /** What an HTTP status means at a boundary. The typed `code` and `type` of the body's error object count first. */
+import { type HistoryCause, historyRefusal, isHistoryStatus } from './history-causes.ts'
 import { isReadable, read } from './read.ts'
 import { redactStart } from './redact.ts'
 import type { Boundary, FaultCategory } from './table.ts'
@@ -8,6 +9,8 @@ export type StatusVerdict = {
   readonly detail?: string | undefined
   /** The model server is up and still loads its model. */
   readonly isLoading?: boolean
+  /** What is wrong with the conversation. */
+  readonly historyCause?: HistoryCause | undefined
 }
 
 export function statusCategory(
@@ -139,7 +142,22 @@ export function bodyRetryMs(body: unknown): number | undefined {
 function modelVerdict(status: number, body: unknown): StatusVerdict {
   const detail = bodyMessage(body)
   const isLoading = status === 503 && detail !== undefined && LOADING_TEXT.test(detail)
-  return { category: modelCategory(status, body), detail, ...(isLoading ? { isLoading } : {}) }
+  const category = modelCategory(status, body)
+  const historyCause = HISTORY_MAY_BE.has(category) ? historyCauseIn(status, body) : undefined
+  if (historyCause !== undefined) return { category: 'model_history_invalid', detail, historyCause }
+  return { category, detail, ...(isLoading ? { isLoading } : {}) }
+}
+
+/** What a refusal of a broken conversation looks like by its status and code alone. */
+const HISTORY_MAY_BE: ReadonlySet<FaultCategory> = new Set([
+  'model_bad_request',
+  'model_not_found',
+  'model_server_error',
+])
+
+function historyCauseIn(status: number, body: unknown): HistoryCause | undefined {
+  const refusal = historyRefusal(body)
+  return refusal !== undefined && isHistoryStatus(status, refusal.cause) ? refusal.cause : undefined
 }
 
 /** llama.cpp: "Loading model". Text Generation Inference: "Model NAME is currently loading". */
@@ -207,11 +225,6 @@ export const MESSAGE_TEXTS: readonly {
     category: 'model_quota_exhausted',
     seen: 'You exceeded your current quota, please check your plan and billing details.',
   }, // OpenAI, through proxies that drop its code
-  {
-    pattern: /^Failed to parse tool call arguments as JSON: /,
-    category: 'model_bad_request',
-    seen: 'Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing object key - unexpected end of input; expected string literal',
-  }, // llama.cpp, with status 500: about a call in the history, so each attempt gets it
 ]
 
 function categoryOfText(body: unknown): FaultCategory | undefined {

@@ -208,6 +208,13 @@ export const FAULTS = {
     http: 400,
     title: 'The model provider rejected the request',
   },
+  model_history_invalid: {
+    class: 'invalid',
+    boundary: 'model',
+    next: 'never',
+    http: 400,
+    title: 'The model provider rejected the history',
+  },
   model_context_overflow: {
     class: 'invalid',
     boundary: 'model',

@@ -59,6 +59,7 @@ model_overloaded          503 retry   throttled       model   3
 model_server_error        502 retry   transient       model   3
 model_auth_failed         401 park    needs_action    model   4
 model_bad_request         400 never   invalid         model   1
+model_history_invalid     400 never   invalid         model   1
 model_context_overflow    413 compact invalid         model   1
 model_content_filtered    422 never   invalid         model   1
 model_not_found           404 never   invalid         model   1
