@@ -21,6 +21,8 @@ export {
   PROFILE_NAMES,
   type ProfileName,
   type RelayApiName,
+  type RepairMode,
+  REPAIRS,
 } from './contract/names.ts'
 export { resilientFetch, type ResilientFetchOptions } from './relay/resilient-fetch.ts'
 export { streamAnswer } from './client/stream-answer.ts'

@@ -19,10 +19,12 @@ export {
   type RelayTarget,
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
-export { type ErrorAnswer, errorAnswer } from './relay/relay-error.ts'
+export { type ErrorAnswer, errorAnswer, repairHeaders } from './relay/relay-error.ts'
 export { type JsonBody, receiveBody } from './relay/request-body.ts'
 export { JsonFields } from './lib/json-fields.ts'
 export { eventStreamFrame } from './lib/event-stream.ts'
+export { Conversations } from './repair/conversations.ts'
+export { type RepairNote, RequestRepair } from './repair/request-repair.ts'
 export { payload } from './attempt/payload.ts'
 export {
   addressOf,

@@ -90,15 +90,6 @@ test('a fallback is asked when the attempts at the first target are spent', asyn
   assert.equal(spare.requests[0]?.headers['authorization'], 'Bearer spare-key')
 })
 
-test('a server that says with status 500 that the history is wrong is not asked again', async () => {
-  const message =
-    'Failed to parse tool call arguments as JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error'
-  const refusal = { error: { code: 500, message, type: 'server_error' } }
-  const got = await relayed([json(500, refusal), GOOD])
-  assert.deepEqual([got.status, got.requests.length, JSON.parse(got.body)], [500, 1, refusal])
-  assert.equal(got.outcome.fault?.category, 'model_bad_request')
-})
-
 test('a call that the server itself could not parse is asked for again, though it says 400', async () => {
   const message = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
   const refusal = {

@@ -28,7 +28,6 @@ import type {
 import { wholeJson } from '../dialects/whole-answer.ts'
 import { type JsonObject, parsedOr } from '../lib/json.ts'
 import { parsedBytes } from '../lib/json-fields.ts'
-import type { RungAction } from '../machine/next-rung.ts'
 import type { PrefixGate } from '../machine/prefix-gate.ts'
 import type { Attempt, AttemptEnd, AttemptReader, AttemptRequest, AttemptTrace, ReadState, Refusal } from './attempt.ts'
 import { BackgroundResponse } from './background.ts'
@@ -197,7 +196,7 @@ export class AnswerAttempt implements AttemptReader, PartHandler {
     return isUnseen ? NO_USAGE : usageOf(this.answer)
   }
 
-  record(fault: FaultReport | null, action: RungAction | null, delayMs: number): AttemptRecord {
+  record(fault: FaultReport | null, action: AttemptRecord['action'], delayMs: number): AttemptRecord {
     const { model, baseUrl, resumed, trace } = this.plan
     const { durationMs = 0, bytes = 0 } = this.#end ?? {}
     const reattached = this.#reattached === 0 ? (this.#end?.reattached ?? 0) : this.#reattached

@@ -106,7 +106,8 @@ export type AttemptRecord = {
   /** How often the attempt re-attached to its answer after the connection broke. */
   readonly reattached?: number | undefined
   readonly fault: FaultReport | null
-  readonly action: RungAction | null
+  /** `repair`: the same question again, with a repaired conversation. */
+  readonly action: RungAction | 'repair' | null
   readonly delayMs: number
   readonly usage: Usage
 }

@@ -31,3 +31,7 @@ export function isProfileName(name: unknown): name is ProfileName {
  */
 export const HOLDS = ['auto', 'tools', 'answer', 'none'] as const
 export type Hold = (typeof HOLDS)[number]
+
+/** Whether a request is repaired that the server refused because of its conversation. */
+export const REPAIRS = ['auto', 'never'] as const
+export type RepairMode = (typeof REPAIRS)[number]

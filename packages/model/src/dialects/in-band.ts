@@ -1,5 +1,5 @@
 /** Errors that arrive inside a stream that began with status 200, in the shapes that servers use for them. */
-import { Fault, type FaultCategory, redactStart, statusCategory } from '@breakfall/faults'
+import { Fault, redactStart, statusCategory, type StatusVerdict } from '@breakfall/faults'
 import { bodyMessage, bodyRetryMs } from '@breakfall/faults/internal'
 import { type JsonObject, objectOr } from '../lib/json.ts'
 
@@ -13,9 +13,11 @@ export function inBandFault(json: JsonObject): Fault {
   const { error } = json
   // Ollama: `{"error":"model runner has unexpectedly stopped"}`.
   const text = typeof error === 'string' ? redactStart(error, 300) : undefined
-  return new Fault(categoryOf(json), {
+  const { category, historyCause } = verdictOf(json)
+  return new Fault(category, {
     boundary: 'model',
     phase: 'stream',
+    reason: historyCause,
     facts: { detail: bodyMessage(json) ?? text },
     errorRaw: JSON.stringify(json),
     retryAfterMs: bodyRetryMs(json),
@@ -33,11 +35,11 @@ export function notJson(data: string, cause: unknown): Fault {
 
 // ---- details ----
 
-function categoryOf(json: JsonObject): FaultCategory {
-  const { category } = statusCategory({ status: 200, body: json }, 'model')
+function verdictOf(json: JsonObject): StatusVerdict {
+  const verdict = statusCategory({ status: 200, body: json }, 'model')
   // All it says is "your request is wrong": the same request would get the same answer.
-  if (category === 'model_server_error' && isRequestError(json)) return 'model_bad_request'
-  return category
+  const isRequest = verdict.category === 'model_server_error' && isRequestError(json)
+  return isRequest ? { ...verdict, category: 'model_bad_request' } : verdict
 }
 
 function isRequestError(json: JsonObject): boolean {

@@ -145,7 +145,8 @@ export function rungEvent(rung: Rung, now: number): MachineEvent {
 
 /** The server was asked to continue, and rejected the unfinished message or started over. The rung below is still sound. */
 function isPrefillRefused(state: AnswerState, { fault, diverged }: AttemptFailure): boolean {
-  return nextQuestion(state).how === 'continue' && (fault.category === 'model_bad_request' || diverged)
+  const isRefused = fault.category === 'model_bad_request' || fault.category === 'model_history_invalid'
+  return nextQuestion(state).how === 'continue' && (isRefused || diverged)
 }
 
 /** Asking for the whole answer may succeed, whatever the server thinks of unfinished messages. */

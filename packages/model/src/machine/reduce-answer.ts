@@ -32,6 +32,8 @@ export type MachineEvent =
   /** The conversation is shorter now. `attempt` wrote a summary for it. */
   | { readonly type: 'compacted'; readonly attempt?: number | undefined }
   | ParkedEvent
+  /** The request of this attempt was refused and repaired. That costs nothing. */
+  | { readonly type: 'repaired'; readonly attempt: number }
   | { readonly type: 'resumed'; readonly at: string }
   | { readonly type: 'taken-over' }
   /** The answer failed for good. In a journal the turn ends here. */
@@ -85,6 +87,8 @@ export function reduceAnswer(state: AnswerState, event: MachineEvent): AnswerSta
       return event.action === 'resolve' ? drawn(state, event) : retried(drawn(state, event), event)
     case 'compacted':
       return compacted(state, event.attempt)
+    case 'repaired':
+      return askingAgain(seen(state, event.attempt))
     case 'parked':
       return parked(state, event)
     case 'resumed':

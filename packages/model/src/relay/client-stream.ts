@@ -74,6 +74,8 @@ export class ClientStream {
   readonly shape: ClientShape
   /** Something with content went out. */
   contentSent = false
+  /** Headers that say what was repaired in the request. */
+  repairs: ReturnedHeaders = {}
   readonly #sent: SentText
   readonly #sink: RelaySink
   readonly #options: HoldOptions
@@ -348,6 +350,7 @@ export class ClientStream {
     this.#sink.head(200, {
       ...headers,
       ...this.#marks,
+      ...this.repairs,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',

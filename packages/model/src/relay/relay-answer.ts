@@ -29,6 +29,7 @@ import { resolvePolicy } from '../contract/resolve-policy.ts'
 import { ChatSpan } from '../telemetry/chat-span.ts'
 import { traceparentIn } from '../telemetry/spans.ts'
 import { totalUsage } from '../attempt/usage.ts'
+import { Conversations } from '../repair/conversations.ts'
 
 /** Never throws: the sink and the outcome say what happened. */
 export async function relayAnswer(
@@ -49,7 +50,7 @@ export async function relayAnswer(
       guarded.write(answer.body)
     }
     guarded.end()
-    return { status: answer.status, fault, ledger: [], contentSent: false }
+    return { status: answer.status, fault, ledger: [], contentSent: false, repairs: [] }
   }
 }
 
@@ -138,6 +139,8 @@ function resolve(
     holdMs: options.holdMs ?? RELAY_DEFAULTS.holdMs,
     empty: options.empty ?? RELAY_DEFAULTS.empty,
     onEvent: options.onEvent ?? ignore,
+    repair: options.repair ?? 'auto',
+    conversations: options.conversations ?? new Conversations(options.now ?? systemNow),
     memory: options.memory ?? unboundedShare(),
   }
 }

@@ -4,6 +4,7 @@ import type { Refusal } from '../attempt/attempt.ts'
 import { DIALECTS } from '../dialects/dialects.ts'
 import type { RelayApiName } from '../contract/names.ts'
 import { clientHeaders } from './relay-request.ts'
+import type { RepairNote } from '../repair/request-repair.ts'
 import type { ReturnedHeaders } from './relay.ts'
 
 export type ErrorAnswer = {
@@ -24,6 +25,13 @@ export function errorAnswer(api: RelayApiName, fault: FaultReport, refusal: Refu
   if (refusal === undefined && fault.retryAfterMs !== undefined)
     headers['retry-after'] = String(Math.ceil(fault.retryAfterMs / 1000))
   return { status, headers, body: refusal?.body ?? JSON.stringify(DIALECTS[api].errorBody(fault)) }
+}
+
+/** What was repaired, as the client's developer reads it: `call_without_result; messages.12`. */
+export function repairHeaders(notes: readonly RepairNote[], isUnrepairable = false): ReturnedHeaders {
+  if (isUnrepairable) return { 'x-breakfall-repair': 'failed' }
+  if (notes.length === 0) return {}
+  return { 'x-breakfall-repaired': notes.map(({ cause, place }) => `${cause}; ${place}`).join(', ') }
 }
 
 /** An error that the server reported with status 200, under the status that it means. */

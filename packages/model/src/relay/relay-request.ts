@@ -10,7 +10,7 @@ import type { RequestFields } from './request-body.ts'
 import { withChanges } from './request-body.ts'
 import { joinUrl, requiredOf } from '../attempt/target.ts'
 
-/** The body is the client's own bytes unless another model or a continuation is asked for. */
+/** The body is sent unchanged unless another model or a continuation is asked for. */
 export function upstreamRequest(request: RelayRequest, target: RelayTarget, prefill: string): AttemptRequest {
   const url = urlOf(request, target)
   return {

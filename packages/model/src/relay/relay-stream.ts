@@ -16,9 +16,10 @@ import { objectOr, parsedOr } from '../lib/json.ts'
 import type { Rung } from '../machine/next-rung.ts'
 import { ClientStream } from './client-stream.ts'
 import { FrameSink } from './frame-sink.ts'
-import { asBreak, errorAnswer, errorFrames, inBandRefusal, isFinal } from './relay-error.ts'
+import { asBreak, errorAnswer, errorFrames, inBandRefusal, isFinal, repairHeaders } from './relay-error.ts'
 import { profileOf } from './relay-request.ts'
 import type { RelayClient, Reported } from './relay-run.ts'
+import type { RepairNote } from '../repair/request-repair.ts'
 import type { RelayRequest, RelaySink, RelayTarget, ResolvedRelayOptions } from './relay.ts'
 
 export class StreamRelay implements RelayClient {
@@ -47,6 +48,14 @@ export class StreamRelay implements RelayClient {
     this.sent.flush()
   }
 
+  repaired(notes: readonly RepairNote[]): void {
+    this.sent.repairs = repairHeaders(notes)
+    const last = notes.at(-1)
+    if (last === undefined) return
+    this.sent.comment(`breakfall repaired ${last.cause} ${last.place}`)
+    this.sent.flush()
+  }
+
   complete({ answer, plan }: AnswerAttempt): number {
     const asked = objectOr(this.#request.json['stream_options'])['include_usage'] === true
     if (!asked || answer.ended || answer.usage.output !== undefined) this.sent.finish()
@@ -58,7 +67,7 @@ export class StreamRelay implements RelayClient {
     return 200
   }
 
-  end(fault: FaultReport, { refusal, errorFrame }: Reported): number {
+  end(fault: FaultReport, { refusal, errorFrame, isUnrepairable }: Reported): number {
     if (this.sent.headSent) {
       this.#endStream(fault, errorFrame)
       return 200
@@ -66,7 +75,7 @@ export class StreamRelay implements RelayClient {
     this.sent.stop()
     const inBand = errorFrame && inBandRefusal(fault, this.#reported(errorFrame))
     const answer = errorAnswer(this.#request.api, fault, refusal ?? inBand)
-    this.#sink.head(answer.status, answer.headers)
+    this.#sink.head(answer.status, { ...answer.headers, ...repairHeaders([], isUnrepairable) })
     this.#sink.write(answer.body)
     this.#sink.end()
     return answer.status

@@ -6,9 +6,10 @@ import { DOUBT, type Doubt, doubtText } from '../dialects/doubts.ts'
 import { isInBandError } from '../dialects/in-band.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
-import { errorAnswer, inBandRefusal } from './relay-error.ts'
+import { errorAnswer, inBandRefusal, repairHeaders } from './relay-error.ts'
 import { clientHeaders } from './relay-request.ts'
 import type { RelayClient, Reported } from './relay-run.ts'
+import type { RepairNote } from '../repair/request-repair.ts'
 import type { RelayRequest, RelaySink, ReturnedHeaders } from './relay.ts'
 
 export class WholeRelay implements RelayClient {
@@ -24,6 +25,7 @@ export class WholeRelay implements RelayClient {
   readonly #request: RelayRequest
   readonly #sink: RelaySink
   #answer = new WholeSink()
+  #repairs: ReturnedHeaders = {}
 
   constructor(request: RelayRequest, sink: RelaySink) {
     this.#request = request
@@ -35,22 +37,26 @@ export class WholeRelay implements RelayClient {
     return this.#answer
   }
 
+  repaired(notes: readonly RepairNote[]): void {
+    this.#repairs = repairHeaders(notes)
+  }
+
   waiting(): void {
     return // nothing went out yet
   }
 
   async complete(): Promise<number> {
     const { status, headers, marks, body } = this.#answer
-    await this.#send(status, { ...clientHeaders(headers), ...marks }, body)
+    await this.#send(status, { ...clientHeaders(headers), ...this.#repairs, ...marks }, body)
     this.sent.contentSent = true
     return status
   }
 
-  async end(fault: FaultReport, { refusal }: Reported): Promise<number> {
+  async end(fault: FaultReport, { refusal, isUnrepairable }: Reported): Promise<number> {
     const { isError, body } = this.#answer
     const inBand = isError ? inBandRefusal(fault, body) : undefined
     const answer = errorAnswer(this.#request.api, fault, refusal ?? inBand)
-    await this.#send(answer.status, answer.headers, answer.body)
+    await this.#send(answer.status, { ...answer.headers, ...repairHeaders([], isUnrepairable) }, answer.body)
     return answer.status
   }
 

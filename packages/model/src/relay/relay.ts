@@ -5,9 +5,11 @@ import type { Doubt } from '../dialects/doubts.ts'
 import type { AttemptRecord } from '../contract/answer.ts'
 import type { RungAction } from '../machine/next-rung.ts'
 import type { MemoryShare } from '@breakfall/wire/node'
-import type { Hold, ProfileName, RelayApiName } from '../contract/names.ts'
+import type { Hold, ProfileName, RelayApiName, RepairMode } from '../contract/names.ts'
 import type { RequestBody, RequestFields } from './request-body.ts'
 import type { ChatSpan } from '../telemetry/chat-span.ts'
+import type { Conversations } from '../repair/conversations.ts'
+import type { RepairNote } from '../repair/request-repair.ts'
 
 /** A POST to one of the dialects' paths. */
 export type RelayRequest = {
@@ -65,11 +67,17 @@ export type RelayEvent =
       readonly type: 'attempt-failed'
       readonly attempt: number
       readonly fault: FaultReport
-      readonly action: RungAction
+      readonly action: RungAction | 'repair'
       readonly delayMs: number
       readonly afterContent: boolean
     }
-  | { readonly type: 'healed'; readonly attempt: number; readonly how: 'retry' | 'resume' | 'fallback' | 'reattach' }
+  | {
+      readonly type: 'healed'
+      readonly attempt: number
+      readonly how: 'retry' | 'resume' | 'fallback' | 'reattach' | 'repair'
+    }
+  /** The conversation in the request was not a valid one: from now on another body goes out. */
+  | ({ readonly type: 'repaired'; readonly attempt: number } & RepairNote)
   /** The answer is complete, and went out though it is probably not what the model meant. */
   | ({ readonly type: 'doubt'; readonly attempt: number } & Doubt)
   /** The answer is complete, but the stream broke before the token counts that the client had asked for. */
@@ -89,6 +97,10 @@ export type RelayOptions = {
   /** What an answer without text or call gets: one more request, if nothing of it went out, or none. */
   readonly empty?: 'ask-again' | 'accept' | undefined
   readonly onEvent?: ((event: RelayEvent) => void) | undefined
+  /** Whether a request is repaired that the server refused because of its conversation. Default: `auto`. */
+  readonly repair?: RepairMode | undefined
+  /** Which conversations were repaired before. Default: none. */
+  readonly conversations?: Conversations | undefined
   /** What this request may hold is taken from here. Default: a share without a limit. The caller closes it. */
   readonly memory?: MemoryShare | undefined
 }
@@ -107,6 +119,8 @@ export type RelayOutcome = {
   readonly ledger: readonly AttemptRecord[]
   /** True if something with content reached the client. */
   readonly contentSent: boolean
+  /** What was repaired in the request. */
+  readonly repairs: readonly (RepairNote & { readonly isTaken: boolean })[]
 }
 
 export const RELAY_DEFAULTS = {

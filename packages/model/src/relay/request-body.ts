@@ -12,7 +12,8 @@ import { Fault, isFault } from '@breakfall/faults'
 import { Semaphore } from '@breakfall/faults/internal'
 import { isObject, type JsonObject, parsedOr } from '../lib/json.ts'
 import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../lib/json-fields.ts'
-import { HeldBytes, type MemoryShare, taking } from '@breakfall/wire/node'
+import { spliced } from '../lib/spliced.ts'
+import { HeldBytes, type MemoryShare, taking, unboundedShare } from '@breakfall/wire/node'
 
 /** A JSON object as bytes, with the places of the fields that may be changed on their way. */
 export type RequestBody = {
@@ -86,15 +87,18 @@ export function withChanges(body: RequestBody, fields: JsonObject, messages: rea
     changes.push({ from: listEnd, to: listEnd, text: isEmpty ? text : `,${text}` })
   } else if (messages.length > 0) set('messages', messages)
   changes.push({ from: end.to, to: end.to, text: end.isEmpty ? added.slice(1) : added })
-  const out: Buffer[] = []
-  let at = 0
-  for (const { from, to, text } of changes.toSorted((one, other) => one.from - other.from)) {
-    out.push(...between(blocks, at, from))
-    if (text !== '') out.push(Buffer.from(text))
-    at = to
-  }
-  out.push(...between(blocks, at, Number.POSITIVE_INFINITY))
-  return out
+  return spliced(
+    blocks,
+    changes.map(({ from, to, text: json }) => ({ from, to, bytes: Buffer.from(json) })),
+  )
+}
+
+/** The same for other bytes, such as those of a repaired request. Undefined if they are not one object. */
+export function placedBody(blocks: readonly Buffer[]): RequestBody | undefined {
+  const fields = new JsonFields(new Map([['model', PLACE], ...Object.entries(CHANGED)]), unboundedShare())
+  for (const block of blocks) fields.push(block)
+  const found = fields.done()
+  return found === undefined ? undefined : { blocks, places: found.places, end: found.end }
 }
 
 const PARSED_BYTES_MAX = 4 * 1024 * 1024 // a long conversation without images; 40 ms to parse
@@ -260,19 +264,6 @@ async function decompressed(
 
 /** At most this many bodies are decoded in parallel. */
 const DECODING = new Semaphore(4) // as many as Node has threads for
-
-// ---- bytes of several blocks ----
-
-function between(blocks: readonly Buffer[], from: number, to: number): readonly Buffer[] {
-  const out: Buffer[] = []
-  let start = 0
-  for (const block of blocks) {
-    const part = block.subarray(Math.max(0, from - start), Math.max(0, to - start))
-    if (part.length > 0) out.push(part)
-    start += block.length
-  }
-  return out
-}
 
 // ---- refusals ----
 

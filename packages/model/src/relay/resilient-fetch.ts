@@ -10,11 +10,13 @@ import { API_NAMES } from '../contract/names.ts'
 import type { RelayOptions, RelayRequest, RelaySink, ReturnedHeaders, RelayTarget } from './relay.ts'
 import { relayAnswer } from './relay-answer.ts'
 import { receiveBody } from './request-body.ts'
+import { Conversations } from '../repair/conversations.ts'
+import { systemNow } from '../lib/clock.ts'
 import { unboundedShare } from '@breakfall/wire/node'
 import { isSameOrigin } from './relay-request.ts'
 import { resolvePolicy } from '../contract/resolve-policy.ts'
 
-export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory'> & {
+export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory' | 'conversations'> & {
   readonly profile?: RelayTarget['profile']
   /** Other servers to ask when the attempts at the first are spent. */
   readonly fallback?: readonly RelayTarget[] | undefined
@@ -26,6 +28,7 @@ export type ResilientFetchOptions = Omit<RelayOptions, 'signal' | 'memory'> & {
 export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetch {
   const plain = options.fetch ?? fetch
   const policy = resolvePolicy(options.policy)
+  const conversations = new Conversations(options.now ?? systemNow)
   return async (input, init) => {
     const asked = await read(input, init)
     if (!('request' in asked)) return plain(...asked)
@@ -47,6 +50,7 @@ export function resilientFetch(options: ResilientFetchOptions = {}): typeof fetc
       ...options,
       hold: options.hold ?? 'auto', // as the gateway
       policy,
+      conversations,
       signal: sink.signal,
     })
       .catch(reject) // it promises never to throw; if it does, the caller must not wait forever
