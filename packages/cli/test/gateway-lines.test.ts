@@ -47,7 +47,7 @@ test('the live view has one line for each stream, whatever its model is called',
     upstream: 'u',
   } as const
   const live = [{ ...stream, attempt: 1, state: 'asking', bytes: 0, lastFault: null, nextAt: null } as const]
-  const totals = { requests: 1, attempts: 1, faults: 0, healed: 0, lost: 0, unhealed: 0 }
+  const totals = { requests: 1, attempts: 1, faults: 0, healed: 0, lost: 0, unhealed: 0, repaired: 0 }
   const text = 'status 500:\nin two lines'
   const recent = [{ at, requestId: '01a1-abcdef', kind: 'lost', category: 'other', text } as const]
   const lines = watchLines({ at, live, recent, totals, upstreams: [] }, 200)
@@ -67,6 +67,6 @@ test("a failed attempt is printed at once with the next action; the rest follows
     '12:34:56 ⚡ abcdef  model_stream_stalled: no byte; retry in 420 ms',
   )
   assert.equal(noteLine({ ...note, kind: 'healed' }), undefined)
-  const totals = { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0, unhealed: 0 }
+  const totals = { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0, unhealed: 0, repaired: 0 }
   assert.equal(totalsLine(totals), '1 request, 2 attempts, 1 fault, 1 healed, 0 lost')
 })

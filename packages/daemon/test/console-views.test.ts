@@ -11,7 +11,7 @@ const GATEWAY = {
   at: '2026-11-16T10:00:00.000Z',
   live: [],
   recent: [],
-  totals: { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0 },
+  totals: { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0, repaired: 0 },
   upstreams: [],
 }
 

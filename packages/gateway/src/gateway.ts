@@ -9,6 +9,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { classify, Fault, isFault } from '@breakfall/faults'
 import {
+  Conversations,
   errorAnswer,
   type JsonBody,
   MemoryBudget,
@@ -19,7 +20,9 @@ import {
   type RelayOutcome,
   type RelaySink,
   type RelayTarget,
+  RequestRepair,
 } from '@breakfall/model/internal'
+import type { RepairMode } from '@breakfall/model'
 import {
   bodyChunks,
   checkHost,
@@ -44,11 +47,11 @@ import { framedFor, searchFor } from './client-framing.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
 import { HttpSink, type SinkWatching } from './http-sink.ts'
-import { logAnswer } from './log.ts'
+import { logAnswer, repairText } from './log.ts'
 import { GatewayMetrics } from './metrics.ts'
 import { type GatewayOptions, type GatewaySettings, resolveOptions, type Upstream } from './options.ts'
-import { PassThrough } from './pass-through.ts'
-import { ambiguityIn, asksModel, isLikeModelRoute, isServed, type ModelRoute, modelRoute } from './paths.ts'
+import { PassThrough, type Passing } from './pass-through.ts'
+import { ambiguityIn, asksModel, historyApi, isLikeModelRoute, isServed, type ModelRoute, modelRoute } from './paths.ts'
 import { errorMessage, requestHeaders, requestIn, SocketSink, warmUpEvents } from './responses-socket.ts'
 import { type GatewaySnapshot, type GatewayWatch, Watch } from './watch.ts'
 import { CLOSE, isHandshake, WebSocketConnection } from './web-socket.ts'
@@ -100,6 +103,8 @@ class RunningGateway {
   readonly #sockets = new Set<WebSocketConnection>()
   /** Those of them that answer now. */
   readonly #answering = new Set<WebSocketConnection>()
+  /** Those that were repaired. */
+  readonly #conversations: Conversations
   #isClosing = false
 
   constructor(settings: GatewaySettings) {
@@ -108,6 +113,7 @@ class RunningGateway {
     this.#settings = settings
     this.#memory = new MemoryBudget(settings.limits.memoryBytesMax)
     this.#pool = new UpstreamPool(upstreams, now)
+    this.#conversations = new Conversations(now)
     this.watch = new Watch(now, () => this.#pool.health())
     this.#metrics = new GatewayMetrics(
       this.#pool,
@@ -327,11 +333,13 @@ class RunningGateway {
     const { bodyBytesMax, bodySilenceMs } = this.#settings.limits
     const isPost = call.method === 'POST'
     const route = isPost ? modelRoute(call.path) : undefined
+    const history = isPost ? historyApi(call.path) : undefined
+    const isEncoded = call.req.headers['content-encoding'] !== undefined
     const { sent, model, read } = await receiveBody(bodyChunks(call.req, bodySilenceMs), {
       headers: headersOf(call.req),
       bytesMax: bodyBytesMax,
       memory: call.memory, // I2
-      look: route !== undefined ? 'fields' : isPost ? 'model' : 'nothing',
+      look: route !== undefined || (history !== undefined && isEncoded) ? 'fields' : isPost ? 'model' : 'nothing',
     })
     if (read === undefined && isPost && isLikeModelRoute(call.path) && this.#settings.upstreams.some(hasModel))
       throw new Fault('invalid_request', {
@@ -349,7 +357,11 @@ class RunningGateway {
       return
     }
     const isUnhealed = isPost && (model !== undefined || asksModel(call.path))
-    await this.#pass(call, sent, isUnhealed, isUnhealed ? (model ?? modelInPath(call.path))?.slice(0, 200) : undefined)
+    const asked = (model ?? modelInPath(call.path))?.slice(0, 200)
+    const passing =
+      read === undefined ? { body: sent, headers: headersOf(call.req) } : { ...read, body: read.body.blocks }
+    const repairFor = history === undefined ? undefined : this.#repairFor(call, passing.body, history, asked ?? '')
+    await this.#pass(call, { ...passing, repairFor }, isUnhealed, isUnhealed ? asked : undefined)
   }
 
   /** AWS's signatures name the host that they are for. The client signed for the gateway, so the upstream would refuse it. */
@@ -371,13 +383,23 @@ class RunningGateway {
   }
 
   /** A request to a model that is not healed is visible as such: to the client, in the log, the metrics and the live view. */
-  async #pass(call: Call, body: readonly Buffer[], isUnhealed: boolean, model: string | undefined): Promise<void> {
+  async #pass(call: Call, passing: Passing, isUnhealed: boolean, model: string | undefined): Promise<void> {
     const from = monotonicMs()
     const marks: Readonly<Record<string, string>> = isUnhealed ? { [HEALED]: 'false' } : {}
-    const { status, attempts, fault } = await this.#passThrough.run(call, body, marks)
+    const { status, attempts, fault, repairs } = await this.#passThrough.run(call, passing, marks)
     this.#metrics.passedThrough(status)
+    this.#metrics.repaired(call.api, repairs)
+    for (const repair of repairs) this.watch.repaired(call.requestId, repair)
     const { requestId, method, path } = call
-    const line = { requestId, method, path, status, ms: elapsed(from), ...(isUnhealed ? { model, healed: false } : {}) }
+    const line = {
+      requestId,
+      method,
+      path,
+      status,
+      ms: elapsed(from),
+      ...(isUnhealed ? { model, healed: false } : {}),
+      ...(repairs.length === 0 ? {} : { repairs: repairs.map(repairText) }),
+    }
     const { logger } = this.#settings
     if (isUnhealed) {
       this.#metrics.unhealed()
@@ -385,6 +407,18 @@ class RunningGateway {
     }
     if (fault === null) logger?.info(line, isUnhealed ? 'passed through, not healed' : 'passed through')
     else logger?.warn({ ...line, attempts, category: fault.category, errorRaw: fault.errorRaw }, 'failed')
+  }
+
+  /** What a client may turn off for one request. */
+  #repairMode({ req }: Asked & Partial<Pick<Call, 'req'>>): RepairMode {
+    return req?.headers['x-breakfall-repair'] === 'never' ? 'never' : this.#settings.repair
+  }
+
+  #repairFor(call: Call, body: readonly Buffer[], api: ModelRoute['api'], model: string): Passing['repairFor'] {
+    if (this.#repairMode(call) === 'never') return undefined
+    const { memory } = call
+    const conversations = this.#conversations
+    return ({ url }) => new RequestRepair(body, { api, key: `${url} ${api} ${model}`, conversations, memory })
   }
 
   async #heal(
@@ -426,6 +460,8 @@ class RunningGateway {
         holdBytesMax: limits.holdBytesMax,
         holdMs: limits.holdMs,
         memory: call.memory,
+        repair: this.#repairMode(call),
+        conversations: this.#conversations,
         onEvent: (event) => {
           this.#metrics.event(api, event)
           this.watch.event(requestId, event)

@@ -1,6 +1,6 @@
 /** One line of JSON per request: which upstream, how many attempts, the outcome. Never a key, never a prompt. */
 import { redact } from '@breakfall/faults'
-import type { RelayOutcome } from '@breakfall/model/internal'
+import type { RelayOutcome, RepairNote } from '@breakfall/model/internal'
 import { destination, type Logger, pino } from 'pino'
 
 /** Receives one entry per request. */
@@ -25,6 +25,8 @@ export type GatewayLogEntry = {
   readonly attempts?: number | undefined
   /** Categories, one for each attempt that failed. */
   readonly faults?: readonly string[] | undefined
+  /** What was repaired in the conversation: `call_without_result messages.12`. */
+  readonly repairs?: readonly string[] | undefined
   readonly upstream?: string | undefined
   readonly category?: string | undefined
   readonly errorRaw?: string | undefined
@@ -47,15 +49,18 @@ export type RequestLine = {
   readonly bytes: number
 }
 
+export const repairText = ({ cause, place }: Pick<RepairNote, 'cause' | 'place'>): string => `${cause} ${place}`
+
 export function logAnswer(logger: GatewayLog | undefined, line: RequestLine, outcome: RelayOutcome): void {
   if (logger === undefined) return
-  const { status, fault, ledger, contentSent } = outcome
+  const { status, fault, ledger, contentSent, repairs } = outcome
   const last = ledger.at(-1)
   const entry: GatewayLogEntry = {
     ...line,
     status,
     attempts: ledger.length,
     faults: ledger.flatMap((record) => (record.fault === null ? [] : [record.fault.category])),
+    ...(repairs.length === 0 ? {} : { repairs: repairs.map(repairText) }),
     upstream: last === undefined ? undefined : redact(last.baseUrl),
     ...(fault === null ? {} : { category: fault.category, errorRaw: fault.errorRaw, contentSent }),
   }

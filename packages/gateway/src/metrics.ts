@@ -40,6 +40,12 @@ export class GatewayMetrics {
     labelNames: ['category'],
     registers: [this.registry],
   })
+  readonly #repairs = new Counter({
+    name: 'breakfall_gateway_repairs_total',
+    help: 'Repairs of conversations that an upstream refused: taken, refused again, or known from an earlier request',
+    labelNames: ['api', 'cause', 'result'],
+    registers: [this.registry],
+  })
   readonly #usageLost = new Counter({
     name: 'breakfall_gateway_usage_lost_total',
     help: 'Complete answers whose stream broke before the token counts that the client had asked for',
@@ -110,6 +116,8 @@ export class GatewayMetrics {
       case 'usage-lost':
         this.#usageLost.inc()
         break
+      case 'repaired':
+        break // counted once it is known whether the upstream takes it
     }
   }
 
@@ -119,6 +127,12 @@ export class GatewayMetrics {
     if (firstByteMs !== undefined) this.#firstByte.observe({ api }, firstByteMs / 1000)
     if (outcome.fault !== null && outcome.fault.class !== 'cancelled')
       this.#lost.inc({ category: outcome.fault.category })
+    this.repaired(api, outcome.repairs)
+  }
+
+  repaired(api: RelayApiName, repairs: RelayOutcome['repairs']): void {
+    for (const { cause, isKnown, isTaken } of repairs)
+      this.#repairs.inc({ api, cause, result: isTaken ? (isKnown ? 'known' : 'taken') : 'refused' })
   }
 
   unhealed(): void {

@@ -1,6 +1,6 @@
 /** The gateway's options. Resolved once, at the start; inside, nothing is optional. */
 import { Fault, type Policy } from '@breakfall/faults'
-import { type Hold, HOLDS, isProfileName, type ProfileName } from '@breakfall/model'
+import { type Hold, HOLDS, isProfileName, type ProfileName, type RepairMode, REPAIRS } from '@breakfall/model'
 import { isSameOrigin, resolvePolicy } from '@breakfall/model/internal'
 import type { PolicyInput } from '@breakfall/wire'
 import { systemNow } from './clock.ts'
@@ -32,6 +32,8 @@ export type GatewayOptions = {
   /** For upstreams without a profile. */
   readonly profile?: ProfileName | undefined
   readonly policy?: PolicyInput | undefined
+  /** Whether a request is repaired that the upstream refused because of its conversation. Default: `auto`. */
+  readonly repair?: RepairMode | undefined
   /** Every request must send it in `x-breakfall-token`. Required on any address but loopback. */
   readonly token?: string | undefined
   /** Names to accept in `Host` besides loopback and the bound address. */
@@ -67,6 +69,7 @@ export type GatewaySettings = {
   readonly hold: Hold
   readonly empty: 'ask-again' | 'accept'
   readonly policy: Policy
+  readonly repair: RepairMode
   readonly token: string | undefined
   readonly hosts: readonly string[]
   readonly limits: GatewayLimits
@@ -77,7 +80,7 @@ export type GatewaySettings = {
 
 /** Throws `invalid_request`, which names the wrong option. */
 export function resolveOptions(options: GatewayOptions): GatewaySettings {
-  const { upstream, profile, host = '127.0.0.1', token, hold = 'auto' } = options
+  const { upstream, profile, host = '127.0.0.1', token, hold = 'auto', repair = 'auto' } = options
   const list = isList(upstream) ? upstream : [upstream]
   const upstreams = list.map((entry) =>
     checked(typeof entry === 'string' ? { url: entry, profile } : { profile, ...entry }),
@@ -85,6 +88,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
   const [first] = upstreams
   if (first === undefined) throw wrong('upstream', 'at least one URL', 'none')
   if (!HOLDS.includes(hold)) throw wrong('hold', `one of ${HOLDS.join(', ')}`, hold)
+  if (!REPAIRS.includes(repair)) throw wrong('repair', `one of ${REPAIRS.join(', ')}`, repair)
   if (!LOOPBACK.has(host) && (token === undefined || token === ''))
     throw wrong('token', `a token, because other machines can reach ${host}`, 'none')
   return {
@@ -94,6 +98,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
     hold,
     empty: options.empty ?? 'ask-again',
     policy: resolvePolicy(options.policy),
+    repair,
     token,
     hosts: [host, ...(options.hosts ?? [])],
     limits: { ...GATEWAY_LIMITS, ...options.limits },

@@ -42,6 +42,12 @@ export function placeOf(path: string): PathPlace {
   return BARE.test(path) ? { path, tail: path.slice(1) } : { path }
 }
 
+/** The API of a POST that carries a conversation and asks for no answer. Servers check the conversation all the same. */
+export function historyApi(path: string): RelayApiName | undefined {
+  const { tail = '' } = placeOf(path)
+  return Object.hasOwn(WITH_HISTORY, tail) ? WITH_HISTORY[tail] : undefined
+}
+
 /** A path that some servers take for a route of a model: they decode it, ignore cases, or skip an empty segment. */
 export function isLikeModelRoute(path: string): boolean {
   const plain = (decoded(path) ?? path).toLowerCase().replaceAll(/\/+/g, '/').replace(/\/$/, '')
@@ -160,6 +166,12 @@ const ERRORS: readonly (readonly [root: RegExp, api: RelayApiName])[] = [
   [/^\/model\//, 'bedrock-messages'],
   [/^\/api\//, 'ollama'],
 ]
+
+const WITH_HISTORY: Readonly<Record<string, RelayApiName>> = {
+  'messages/count_tokens': 'anthropic-messages',
+  'responses/compact': 'openai-responses',
+  'responses/input_tokens': 'openai-responses',
+}
 
 /** `/v1//messages`, `/v1/v1/messages`, `//v1/messages`. */
 const BASE = /^\/+v1\/+(?:v1\/+)*/

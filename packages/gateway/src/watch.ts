@@ -1,6 +1,6 @@
 /** What the gateway is doing right now, for a live view: open streams, failures, heals. */
 import { type FaultCategory, type FaultReport, redact } from '@breakfall/faults'
-import type { RelayEvent, RelayOutcome } from '@breakfall/model/internal'
+import type { RelayEvent, RelayOutcome, RepairNote } from '@breakfall/model/internal'
 import type { UpstreamHealth } from './health.ts'
 
 export type LiveStream = {
@@ -23,7 +23,7 @@ export type LiveStream = {
 export type WatchNote = {
   readonly at: string
   readonly requestId: string
-  readonly kind: 'fault' | 'healed' | 'lost' | 'refused' | 'unhealed'
+  readonly kind: 'fault' | 'healed' | 'lost' | 'refused' | 'repaired' | 'unhealed'
   readonly category: FaultCategory | null
   readonly text: string
 }
@@ -36,6 +36,8 @@ export type GatewayTotals = {
   readonly lost: number
   /** Model requests that passed through without being healed. Not counted in `requests`. */
   readonly unhealed: number
+  /** Requests whose conversation was repaired, because the upstream refused it, now or in an earlier request. */
+  readonly repaired: number
 }
 
 export type GatewaySnapshot = {
@@ -58,7 +60,7 @@ export class Watch implements GatewayWatch {
   readonly #live = new Map<string, MutableStream>()
   readonly #recent: WatchNote[] = []
   readonly #listeners = new Set<(note: WatchNote | undefined) => void>()
-  readonly #totals = { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0 }
+  readonly #totals = { requests: 0, attempts: 0, faults: 0, healed: 0, lost: 0, unhealed: 0, repaired: 0 }
   readonly #now: () => number
   readonly #health: () => readonly UpstreamHealth[]
 
@@ -132,6 +134,9 @@ export class Watch implements GatewayWatch {
         break
       case 'usage-lost':
         break
+      case 'repaired':
+        this.repaired(requestId, event)
+        break
     }
   }
 
@@ -144,6 +149,13 @@ export class Watch implements GatewayWatch {
       if (!isRefusal) this.#totals.lost++
       this.#note(requestId, isRefusal ? 'refused' : 'lost', fault.category, `status ${status}: ${fault.error}`)
     }
+  }
+
+  repaired(requestId: string, { cause, place, isKnown }: RepairNote): void {
+    this.#totals.repaired++
+    const how = isKnown ? 'as in an earlier request' : 'and sent again'
+    const advice = 'the agent still has it: rewind or start a new session to end this'
+    this.#note(requestId, 'repaired', null, `the conversation, ${how}: ${cause} (${place}); ${advice}`)
   }
 
   unhealed(requestId: string, text: string): void {

@@ -86,7 +86,15 @@ test('a watcher sees live streams, faults and recoveries', async (t) => {
     notes.map(({ kind }) => kind),
     ['fault', 'healed'],
   )
-  assert.deepEqual(gateway.stats().totals, { requests: 1, attempts: 2, faults: 1, healed: 1, lost: 0, unhealed: 0 })
+  assert.deepEqual(gateway.stats().totals, {
+    requests: 1,
+    attempts: 2,
+    faults: 1,
+    healed: 1,
+    lost: 0,
+    unhealed: 0,
+    repaired: 0,
+  })
   assert.equal(gateway.stats().live.length, 0)
 })
 

@@ -119,7 +119,7 @@ const gatewayViewSchema = record({
       record({
         at: time,
         requestId: z.string(),
-        kind: z.enum(['fault', 'healed', 'lost', 'refused', 'unhealed']),
+        kind: z.enum(['fault', 'healed', 'lost', 'refused', 'repaired', 'unhealed']),
         category: z.string().nullable(),
         text: z.string(),
       }),
@@ -132,6 +132,7 @@ const gatewayViewSchema = record({
     healed: z.int(),
     lost: z.int(),
     unhealed: z.int(),
+    repaired: z.int(),
   }),
   upstreams: z
     .array(

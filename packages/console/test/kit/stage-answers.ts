@@ -224,7 +224,7 @@ const stream = (now: number, requestId: string) => ({
 
 const gateway = (now: number): GatewaySnapshot => ({
   at: iso(now),
-  totals: { requests: 812, attempts: 861, faults: 49, healed: 41, lost: 1, unhealed: 0 },
+  totals: { requests: 812, attempts: 861, faults: 49, healed: 41, lost: 1, unhealed: 0, repaired: 0 },
   live: [
     {
       ...stream(now, 'r1'),

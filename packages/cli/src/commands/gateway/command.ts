@@ -1,6 +1,6 @@
 /** `breakfall gateway`: flags, help and examples. */
 import { Option } from 'commander'
-import { HOLDS, PROFILE_NAMES } from '@breakfall/model/names'
+import { HOLDS, PROFILE_NAMES, REPAIRS } from '@breakfall/model/names'
 import { command } from '../../command-line/command.ts'
 import { addPolicyFlags, collect, portNumber } from '../../command-line/flags.ts'
 import type { GatewayOptions } from './gateway.ts'
@@ -25,6 +25,9 @@ export const GATEWAY = command<GatewayOptions>({
             'ask-again',
             'accept',
           ]),
+        )
+        .addOption(
+          new Option('--repair <when>', 'whether to repair a refused conversation (default: auto)').choices(REPAIRS),
         )
         .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
         .option(

@@ -1,7 +1,7 @@
 /** `breakfall gateway`: serves the gateway until a signal ends it, with a live view on request. */
 import { EXIT_CODES, Fault, isFault, redact } from '@breakfall/faults'
 import { type GatewayLog, startGateway } from '@breakfall/gateway'
-import type { Hold, ProfileName } from '@breakfall/model/names'
+import type { Hold, ProfileName, RepairMode } from '@breakfall/model/names'
 import { loadTokens } from '@breakfall/wire/node'
 import type { Context } from '../../command-line/context.ts'
 import { listenFault } from '../../process/system-errors.ts'
@@ -19,6 +19,7 @@ export type GatewayOptions = {
   readonly host: string
   readonly hold?: Hold
   readonly empty?: 'ask-again' | 'accept'
+  readonly repair?: RepairMode
   readonly profile?: ProfileName
   readonly tokenFile?: string
   readonly allowHost?: readonly string[]
@@ -48,6 +49,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
     host,
     hold: options.hold ?? config.gateway.hold,
     empty: options.empty,
+    repair: options.repair,
     profile,
     policy: config.policy,
     token: tokenFile === undefined ? undefined : loadTokens(tokenFile)[0]?.token,

@@ -33,8 +33,8 @@ export function noteLine({ kind, at, requestId, category, text }: WatchNote): Ga
   return { tone: 'warn', text: line(at, '⚡', requestId, category === null ? text : `${category}: ${text}`) }
 }
 
-export const totalsLine = ({ requests, attempts, faults, healed, lost, unhealed }: GatewayTotals): string =>
-  `${counted(requests, 'request')}, ${counted(attempts, 'attempt')}, ${counted(faults, 'fault')}, ${healed} healed, ${lost} lost${unhealed === 0 ? '' : `, ${unhealed} not healed`}`
+export const totalsLine = ({ requests, attempts, faults, healed, lost, repaired, unhealed }: GatewayTotals): string =>
+  `${counted(requests, 'request')}, ${counted(attempts, 'attempt')}, ${counted(faults, 'fault')}, ${healed} healed, ${lost} lost${repaired === 0 ? '' : `, ${repaired} repaired`}${unhealed === 0 ? '' : `, ${unhealed} not healed`}`
 
 // ---- details ----
 
