@@ -2,7 +2,7 @@
 export type Splice = {
   readonly from: number
   readonly to: number
-  /** What stands there instead. */
+  /** What replaces them. */
   readonly bytes: Buffer
 }
 
