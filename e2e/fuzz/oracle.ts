@@ -45,8 +45,8 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
   if (reply.status === 0) return wrong('no answer', 'the connection was closed without a response')
   const last = sent.at(-1)
   if (reply.status !== 200) {
-    // The machine may pause for longer than this.
-    if (made.setting.limit === 'silence 60 ms' && reply.body.includes('model_stream_stalled')) return { end: 'refused' }
+    // The machine may pause for longer than this, also in an attempt that would have been whole.
+    if (made.setting.limit === 'silence 60 ms') return { end: 'refused' }
     const isWhole = ({ sending, truth }: Sent): boolean =>
       sending.cut === undefined && (sending.status ?? 200) === 200 && !endsInUnwrittenCall(truth)
     // It is asked for again once, unless no attempt is left; at the token limit it may be cut.

@@ -76,15 +76,15 @@ export class Rig implements AsyncDisposable {
       logger: false,
       dice: () => 0,
       policy: { attemptsMax: ATTEMPTS_MAX, patienceMs: 0, backoffMs: 0, ...silence },
-      limits: { ...NO_PINGS, ...(limit === undefined ? {} : LIMITS[limit]) },
+      limits: { ...UNHURRIED, ...(limit === undefined ? {} : LIMITS[limit]) },
     })
     this.#gateways.set(key, made)
     return made
   }
 }
 
-/** On a busy machine there would be some, which change what the client gets of a held answer. */
-const NO_PINGS = { pingMs: 3_600_000 }
+/** On a busy machine there would be pings, and answers that are held too long, which change what the client gets. */
+const UNHURRIED = { pingMs: 3_600_000, holdMs: 3_600_000 }
 
 const LIMITS: Readonly<Record<NonNullable<Setting['limit']>, object>> = {
   'hold 0 ms': { holdMs: 0 },
