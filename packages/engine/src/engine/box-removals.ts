@@ -13,7 +13,7 @@ import { replaceFile } from '@breakfall/supervisor/platform'
 import { z } from 'zod'
 import type { Runners } from '../runner/runners.ts'
 import type { Store } from '../store/store.ts'
-import type { BoxRemoval } from './boxes-of.ts'
+import type { BoxRemoval } from './box.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { cleanUpAtRunner } from './runner-cleanup.ts'
 

@@ -11,10 +11,11 @@ import { Fault, type FaultCategory, isFault } from '@breakfall/faults'
 import type { RunnerClient } from '@breakfall/runner/client'
 import type { Box, BoxCreate, Placement } from '@breakfall/wire'
 import { invalidRequest } from '@breakfall/wire/internal'
+import type { SessionRow } from '../rows.ts'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp, isGiveUp } from './step-result.ts'
 import type { RunnerAddress } from '../runner/endpoint.ts'
-import { wantedOf } from './wanted.ts'
+import { placementRequest } from '../runner/placement.ts'
 import type { Runners } from '../runner/runners.ts'
 
 /**
@@ -47,7 +48,7 @@ async function checkOnce(runners: Runners, box: BoxCreate, placement?: Placement
   const over = new AbortController()
   let address: RunnerAddress | undefined
   try {
-    const connecting = runners.connect(null, 0, over.signal, wantedOf({ placement, box }))
+    const connecting = runners.connect(null, 0, over.signal, placementRequest({ placement, box }))
     let found = await runners.clock.within(connecting, checkMs)
     if (found === undefined && runners.isStarting) found = await runners.clock.within(connecting, START_MS)
     if (found === undefined) throw new Fault('runner_unreachable', { errorRaw: `no answer within ${checkMs} ms` })
@@ -94,6 +95,13 @@ export async function replaceBox(
   session.box.attach(box)
   return { filesKept: box.workspace.kind === 'host', client }
 }
+
+/** The box that a session may have at its runner, as it is listed for removal. */
+export type BoxRemoval = { readonly boxId: string; readonly runnerId: string; readonly epoch: number }
+
+/** A box may exist as soon as its runner is known, even if its creation was never recorded. */
+export const boxesOf = ({ id, epoch, data }: SessionRow): readonly BoxRemoval[] =>
+  data.runnerId === null ? [] : [{ boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 }]
 
 export const isBoxGone = (thrown: unknown): boolean => isFault(thrown) && thrown.category === 'box_not_found'
 

@@ -12,7 +12,7 @@ import { Fault, type FaultReport, isFault, type Policy } from '@breakfall/faults
 import { type EventDraft, type EventType, isTerminal, type SessionEvent, type Turn } from '@breakfall/wire'
 import { Mutex } from '@breakfall/faults/internal'
 import { retryAt } from '@breakfall/wire/turn'
-import type { Clock } from '../clock.ts'
+import { type Clock, unhurried } from '../clock.ts'
 import { secretVariables, type SessionSecrets } from '../secrets.ts'
 import type { CommandOutcome } from '../store/sharing.ts'
 import type { CancelRequest, SessionData, SessionRow } from '../rows.ts'
@@ -29,7 +29,6 @@ import type { Observer } from './observer.ts'
 import { type LeaseGate, releaseOf } from './ownership.ts'
 import { SessionBox } from './session-box.ts'
 import type { SessionParts } from './session-parts.ts'
-import { unhurried } from './unhurried.ts'
 import { Wakes } from './wakes.ts'
 
 export type Writing = {

@@ -8,12 +8,11 @@
 import { type Fault, isFault } from '@breakfall/faults'
 import type { EventDraft } from '@breakfall/wire'
 import { LOST } from '../runner/joined-runners.ts'
-import { isSharedFolder } from '../runner/placement.ts'
 import type { ToolCall } from '../turn/state.ts'
 import type { LiveSession } from './live-session.ts'
-import { boxesOf } from './boxes-of.ts'
+import { boxesOf } from './box.ts'
+import { isSharedFolder, placementRequest } from '../runner/placement.ts'
 import type { Runners } from '../runner/runners.ts'
-import { wantedOf } from './wanted.ts'
 import { BOX_LOST, type ToolOutcome, unknownOutcome } from './tool-outcome.ts'
 
 export const isRunnerLost = (thrown: unknown): thrown is Fault => isFault(thrown) && thrown.report.reason === LOST
@@ -26,7 +25,7 @@ export async function moveBox(
 ): Promise<ToolOutcome | undefined> {
   const { runnerId, boxMade, box } = session.data
   if (runnerId === null) return undefined
-  const { from, to } = await runners.replacement(runnerId, wantedOf(session.data))
+  const { from, to } = await runners.replacement(runnerId, placementRequest(session.data))
   const hadBox = boxMade || session.box.seen !== null
   const filesKept = !hadBox || isSharedFolder(box.workspace, from, to)
   const outcome = outcomeOf(call, { isStarted: hadBox && session.calls.mayHaveStarted(call.callId), filesKept })

@@ -24,7 +24,7 @@ import type { Runners } from '../runner/runners.ts'
 import type { LiveSession } from './live-session.ts'
 import type { Pacing } from './pacing.ts'
 import type { ToolCatalog } from './tool-catalog.ts'
-import { wantedOf } from './wanted.ts'
+import { placementRequest } from '../runner/placement.ts'
 
 type Because = 'time' | 'signal' | 'person' | 'restart'
 
@@ -170,7 +170,7 @@ async function probeFor(
   switch (source) {
     case 'runner': {
       const { runnerId } = session.data
-      const wanted = wantedOf(session.data)
+      const wanted = placementRequest(session.data)
       const what = `runner ${runnerId ?? 'any'} ${JSON.stringify(wanted)}`
       const probe = (): Promise<boolean> => runners.probe(runnerId, wanted)
       return session.isKept ? pacing.probe(what, signal, probe) : pacing.freshProbe(what, probe)

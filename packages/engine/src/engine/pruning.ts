@@ -4,16 +4,18 @@
  */
 import { PRUNE_OLDER_THAN_DAYS, type Pruned, type PruneInput } from '@breakfall/wire'
 import type { EndedSession, StoreUsage } from '../store/store.ts'
+import type { ConfigReader } from '../live-config.ts'
 import type { RetentionConfig } from '../options.ts'
 import type { BoxRemovals } from './box-removals.ts'
-import type { BoxRemoval } from './boxes-of.ts'
+import { boxesOf } from './box.ts'
 import type { Engine } from './engine.ts'
+import { type Clock, type Timer, unhurried } from '../clock.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { LiveSession } from './live-session.ts'
+import type { Observer } from './observer.ts'
 import type { SessionParts } from './session-parts.ts'
 import type { SessionLoader } from './loader.ts'
-import { unhurried } from './unhurried.ts'
 
 type PruningParts = {
   readonly base: SessionParts
@@ -95,13 +97,10 @@ export class Pruning {
   async #delete(sessions: readonly EndedSession[]): Promise<readonly EndedSession[]> {
     const { store } = this.#base
     const rows = (await Promise.all(sessions.map(({ id }) => store.getSession(id)))).filter((row) => row !== undefined)
-    const boxes = new Map<string, BoxRemoval>()
-    for (const { id, epoch, data } of rows) {
-      if (data.runnerId !== null) boxes.set(id, { boxId: data.box.id ?? id, runnerId: data.runnerId, epoch: epoch + 1 })
-    }
-    await this.#boxRemovals.list([...boxes.values()])
+    const boxes = rows.flatMap(boxesOf)
+    await this.#boxRemovals.list(boxes)
     const isDeleted = await Promise.all(sessions.map(({ id }) => this.#isDeleted(id)))
-    await this.#boxRemovals.remove([...boxes.values()]) // keeps the boxes of sessions that still exist
+    await this.#boxRemovals.remove(boxes) // keeps the boxes of sessions that still exist
     return sessions.filter((_, index) => isDeleted[index] === true)
   }
 
@@ -121,6 +120,68 @@ export class Pruning {
   #isUsed(session: LiveSession): boolean {
     const { fold, unsavedPark } = session
     return fold.turn !== null || fold.queue.length > 0 || unsavedPark !== null || this.#engine.isDriving(session)
+  }
+}
+
+type RetentionParts = {
+  readonly pruning: Pruning
+  /** Read again for each pass. */
+  readonly config: ConfigReader
+  readonly clock: Clock
+  readonly observer: Observer
+  readonly lifecycle: Lifecycle
+  readonly everyMs: number
+}
+
+/**
+ * Runs retention on a schedule: a bounded pass at a time, at the start and then every minute, or sooner while there is more. Each
+ * pass reads the configuration, so a changed limit takes effect with the next pass.
+ */
+export class Retention {
+  readonly #parts: RetentionParts
+  #timer: Timer | undefined
+  #pass: Promise<void> = Promise.resolve()
+  #created = 0
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts
+    parts.observer.created.add(() => this.#countCreated())
+  }
+
+  start(): void {
+    this.#runIn(0)
+  }
+
+  /** A session was created: a busy daemon does not wait for the next minute. */
+  #countCreated(): void {
+    this.#created += 1
+    if (this.#created % CREATED_PER_PASS === 0) this.#runIn(0)
+  }
+
+  async close(): Promise<void> {
+    this.#timer?.cancel()
+    await this.#pass
+  }
+
+  #runIn(ms: number): void {
+    if (this.#parts.lifecycle.isClosing) return
+    this.#timer?.cancel()
+    const pass = (): void => {
+      this.#pass = this.#pass.then(() => this.#run())
+    }
+    this.#timer = this.#parts.clock.after(ms, pass).unref()
+  }
+
+  async #run(): Promise<void> {
+    if (this.#parts.lifecycle.isClosing) return
+    let hasMore = false
+    try {
+      const limits = (await this.#parts.config.read()).retention ?? {}
+      if (isOn(limits)) hasMore = await this.#parts.pruning.retain(limits)
+    } catch (thrown) {
+      this.#parts.observer.log.warn({ err: thrown }, 'retention failed; it will run again')
+    }
+    this.#runIn(hasMore ? MORE_MS : this.#parts.everyMs)
   }
 }
 
@@ -153,3 +214,8 @@ const SESSIONS_AT_ONCE = 100
 const isoTime = (ms: number): string => new Date(Math.max(0, ms)).toISOString()
 
 const bytesOf = (sessions: readonly EndedSession[]): number => sessions.reduce((sum, { bytes }) => sum + bytes, 0)
+
+const isOn = (limits: RetentionConfig): boolean => Object.values(limits).some((limit) => limit !== undefined)
+
+const CREATED_PER_PASS = 64
+const MORE_MS = 100 // turns come first

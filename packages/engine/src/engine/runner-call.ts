@@ -15,13 +15,12 @@ import type { RunnerClient } from '@breakfall/runner/client'
 import type { ConnectedRunner } from '../runner/runners.ts'
 import type { SessionRow } from '../rows.ts'
 import type { TurnFold } from '../turn/state.ts'
-import { boxesOf } from './boxes-of.ts'
-import { FULL } from './box.ts'
+import { boxesOf, FULL } from './box.ts'
 import type { LiveSession } from './live-session.ts'
 import { type GiveUp, giveUp } from './step-result.ts'
 import type { Runners } from '../runner/runners.ts'
 import { situationFor } from './turn-decision.ts'
-import { wantedOf } from './wanted.ts'
+import { placementRequest } from '../runner/placement.ts'
 
 type RunnerCall<T> = (client: RunnerClient, runnerId: string) => Promise<T | GiveUp>
 
@@ -66,7 +65,7 @@ export async function callRunner<T>(runners: Runners, session: LiveSession, call
 async function callFollowingMoves<T>(runners: Runners, session: LiveSession, call: RunnerCall<T>): Promise<T | GiveUp> {
   const without = new Set<string>()
   for (let [moves, raises] = [0, 0]; ;) {
-    const wanted = { ...wantedOf(session.data), without }
+    const wanted = { ...placementRequest(session.data), without }
     await session.box.outdateRelease(() => session.raiseEpoch(session.row.epoch))
     const connected = await runners.connect(session.data.runnerId, session.row.epoch, session.signal, wanted)
     const { address } = connected
@@ -110,7 +109,7 @@ async function isFreed(
 ): Promise<boolean> {
   if (session.data.boxMade || !runners.isJoined({ runnerId })) return false
   without.add(runnerId)
-  if (!(await runners.fits({ ...wantedOf(session.data), without }))) return false
+  if (!(await runners.fits({ ...placementRequest(session.data), without }))) return false
   await runners.leave(boxesOf(session.row))
   await session.setData({ runnerId: null })
   return true

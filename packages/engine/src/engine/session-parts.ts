@@ -1,12 +1,13 @@
 /** What sessions in memory are made with. */
+import { statfs } from 'node:fs/promises'
 import type { Policy } from '@breakfall/faults'
 import type { PolicyInput } from '@breakfall/wire'
 import type { Clock } from '../clock.ts'
 import { type EngineOptions, resolvePolicy } from '../options.ts'
 import type { Secrets } from '../secrets.ts'
 import type { Store } from '../store/store.ts'
+import { FREE_MIB } from '../turn/wait.ts'
 import type { MayHaveLeft } from './call-ledger.ts'
-import { hasDiskSpace } from './disk-space.ts'
 import { Feeds } from './feeds.ts'
 import { Folders } from './folders.ts'
 import type { Observer } from './observer.ts'
@@ -41,3 +42,18 @@ export const sessionParts = (
   policyOf: (input) => resolvePolicy(policy, input),
   hasSpace: () => hasDiskSpace(stateDir),
 })
+
+// ---- details ----
+
+const FREE_BYTES = FREE_MIB * 1024 * 1024 // with less, the disk would be full again at once
+const FREE_SHARE = 1 / 4 // a small disk never has that much free
+
+async function hasDiskSpace(folder: string): Promise<boolean> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(folder)
+    return bavail * bsize >= Math.min(FREE_BYTES, blocks * bsize * FREE_SHARE)
+  } catch {
+    // A disk that cannot even be queried is not ready; the parked turn already says why it waits.
+    return false
+  }
+}
