@@ -96,7 +96,7 @@ export async function replaceBox(
   return { filesKept: box.workspace.kind === 'host', client }
 }
 
-/** The box that a session may have at its runner, as it is listed for removal. */
+/** The box that a session may have at its runner, for the list of boxes to remove. */
 export type BoxRemoval = { readonly boxId: string; readonly runnerId: string; readonly epoch: number }
 
 /** A box may exist as soon as its runner is known, even if its creation was never recorded. */
