@@ -3,6 +3,8 @@ import { parseArgs } from 'node:util'
 import type { RelayApiName } from '@breakfall/model'
 import { APIS } from './apis.ts'
 import { fuzz } from './fuzz.ts'
+import { HISTORY_APIS } from './histories.ts'
+import { runHistory, shrunkHistory, toldRun } from './repairs.ts'
 import { makeCase } from './generate.ts'
 import { Rig, type Run } from './rig.ts'
 import { shrink } from './shrink.ts'
@@ -13,6 +15,7 @@ const USAGE = `npm run fuzz -- [--minutes N] [--streams N] [--seed S] [--from S]
   --streams N   at most so many
   --seed S      replays one stream, shrinks it if it is wrong, and prints it
   --from S      the first seed (default: a new one)
+  --histories   conversations against the repair of requests, instead of streams
   --api NAME    only ${APIS.map(({ name }) => name).join(', ')}`
 
 const { values } = parseArgs({
@@ -23,6 +26,7 @@ const { values } = parseArgs({
     from: { type: 'string' },
     api: { type: 'string' },
     'no-shrink': { type: 'boolean', default: false },
+    histories: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
@@ -40,7 +44,32 @@ process.on('unhandledRejection', (reason) => {
 
 const apiFlag = api === undefined ? '' : ` --api ${api}`
 await using rig = await Rig.start()
-process.exitCode = values.seed === undefined ? await many() : await again(Number(values.seed))
+if (values.histories) process.exitCode = histories()
+else process.exitCode = values.seed === undefined ? await many() : await again(Number(values.seed))
+
+/** In this process, because a repair is pure. `histories.test.ts` sends some through a gateway. */
+function histories(): number {
+  const only = HISTORY_APIS.find((name) => name === api)
+  if (values.seed !== undefined) {
+    const run = runHistory(Number(values.seed), only)
+    process.stdout.write(`${toldRun(run.wrong === undefined ? run : shrunkHistory(Number(values.seed), only))}\n`)
+    return run.wrong === undefined ? 0 : 1
+  }
+  const from = Number(values.from ?? Date.now() % 1_000_000_000)
+  const until = performance.now() + Number(values.minutes) * 60_000
+  const most = values.streams === undefined ? Number.MAX_SAFE_INTEGER : Number(values.streams)
+  const tally: Record<string, number> = { wrong: 0 }
+  process.stdout.write(`seeds from ${from}\n`)
+  for (let seed = from; seed < from + most && performance.now() < until; seed++) {
+    const { made, end, wrong } = runHistory(seed, only)
+    const key = wrong === undefined ? `${made.api} ${seed % 2 === 0 ? 'lied about' : end}` : 'wrong'
+    tally[key] = (tally[key] ?? 0) + 1
+    if (wrong !== undefined && (tally['wrong'] ?? 0) <= 5)
+      process.stdout.write(`${made.api}: ${wrong}: npm run fuzz -- --histories --seed ${seed}${apiFlag}\n`)
+  }
+  process.stdout.write(`${JSON.stringify(tally)}\n`)
+  return tally['wrong'] === 0 ? 0 : 1
+}
 
 async function again(seed: number): Promise<number> {
   const run = await rig.run(makeCase({ seed, api }))

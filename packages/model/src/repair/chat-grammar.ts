@@ -47,21 +47,24 @@ function callsIn(elements: readonly Element[]): readonly Call[] {
   const calls = elements.flatMap((message, from): Call[] =>
     callSpans(message).map((span) => ({ id: idOf(message.string(span, 'id')), from, result: undefined })),
   )
-  const callsOf = Map.groupBy(calls, ({ id }) => id)
-  const results = [...elements.entries()].flatMap(([at, message]) =>
-    isTool(message) ? [{ at, id: idOf(message.text('tool_call_id')) }] : [],
-  )
-  const resultsOf = Map.groupBy(results, ({ id }) => id)
+  const keyOf = (from: number, id: string): string => `${from} ${id}`
+  const byPlace = new Map(calls.map((call) => [keyOf(call.from, call.id), call]))
+  const resultsOf = new Map<string, number[]>()
   let caller = -1
   for (const [at, message] of elements.entries()) {
-    if (!isTool(message)) caller = at
-    const own = callsOf.get(message.text('tool_call_id') ?? '')?.find(({ from }) => from === caller)
-    if (isTool(message) && own !== undefined) own.result ??= at
+    if (!isTool(message)) {
+      caller = at
+      continue
+    }
+    const id = idOf(message.text('tool_call_id'))
+    resultsOf.get(id)?.push(at) ?? resultsOf.set(id, [at])
+    const own = byPlace.get(keyOf(caller, id))
+    if (own !== undefined) own.result ??= at
   }
-  for (const { at, id } of results) {
-    const [call, another] = callsOf.get(id) ?? []
-    const texts = new Set(resultsOf.get(id)?.map((result) => elements[result.at]?.json))
-    if (call !== undefined && another === undefined && texts.size === 1) call.result ??= at
+  for (const [id, [call, another]] of Map.groupBy(calls, (one) => one.id)) {
+    const results = resultsOf.get(id) ?? []
+    const isOne = another === undefined && new Set(results.map((at) => elements[at]?.json)).size === 1
+    if (isOne && call !== undefined) call.result ??= results[0]
   }
   return calls
 }
@@ -73,6 +76,7 @@ function paired(history: History, note: Note): History {
   const byMessage = Map.groupBy(calls, ({ from }) => from)
   const owned = new Map(calls.flatMap(({ result, from }) => (result === undefined ? [] : [[result, from] as const])))
   const out: Element[] = []
+  const placed = new Set<Element>()
   /** The message whose results come now. */
   let open = -1
   const inPlace = (at: number): boolean => open !== -1 && owned.get(at) === open
@@ -80,14 +84,16 @@ function paired(history: History, note: Note): History {
     for (const { id, result } of byMessage.get(open) ?? []) {
       const there = result === undefined ? undefined : elements[result]
       if (there === undefined) out.push(Element.of(written({ role: 'tool', tool_call_id: id, content: TEXTS.unknown })))
-      else if (!out.includes(there)) out.push(there.moved())
+      else if (!placed.has(there)) out.push(there.moved())
     }
     open = -1
   }
   for (const [at, message] of elements.entries()) {
     if (isTool(message)) {
-      if (inPlace(at)) out.push(message)
-      else if (owned.has(at)) note('result_misplaced', message)
+      if (inPlace(at)) {
+        out.push(message)
+        placed.add(message)
+      } else if (owned.has(at)) note('result_misplaced', message)
       else note(known.has(message.text('tool_call_id') ?? '') ? 'result_duplicate' : 'result_without_call', message)
       continue
     }

@@ -102,7 +102,8 @@ function paired(history: History, note: Note): History {
   /** Responses that were taken for a call before them. */
   const taken = new Set<Span>()
   let caller: Element | undefined
-  const spare: (Named & { readonly at: number })[] = []
+  const spare = new Map<string | undefined, Named[]>()
+  const loose = looseIn(elements)
   const answers = (from: number): readonly { json: string; index: number | undefined }[] => {
     if (caller === undefined) return []
     const content = elements[from]
@@ -111,17 +112,13 @@ function paired(history: History, note: Note): History {
     return calls.map((call, at) => {
       const own = here[at]
       if (own !== undefined && content !== undefined) return { json: content.jsonOf(own.part), index: own.index }
-      for (const later of elements.slice(from + 1)) {
-        const [found] = matched(
-          [call],
-          isAfterCall(elements, later) ? [] : responsesOf(later).filter(({ part }) => !taken.has(part)),
-        )
-        if (found === undefined) continue
+      const found = loose.get(call.name)?.find((one) => one.at > from && !taken.has(one.part) && isOf(one, call))
+      if (found !== undefined) {
         taken.add(found.part)
-        return { json: later.jsonOf(found.part), index: undefined }
+        return { json: elements[found.at]?.jsonOf(found.part) ?? '', index: undefined }
       }
       // A response before its call: nothing is known of how servers read that.
-      const isEarly = spare.some((one) => one.at < from && isOf(one, call))
+      const isEarly = spare.get(call.name)?.some((one) => isOf(one, call)) === true
       note('call_without_result', caller, !isEarly)
       return { json: unknownResponse(call), index: undefined }
     })
@@ -141,7 +138,7 @@ function paired(history: History, note: Note): History {
       if (!kept.includes(index)) {
         const isTaken = taken.has(part)
         note(isTaken ? 'result_misplaced' : 'result_without_call', content)
-        if (!isTaken) spare.push({ at, id, name })
+        if (!isTaken && (spare.get(name)?.push({ id, name }) ?? 0) === 0) spare.set(name, [{ id, name }])
       }
     const next =
       kept.length === due.length && kept.length === responses.length ? content : withResponses(content, due, taken)
@@ -152,11 +149,18 @@ function paired(history: History, note: Note): History {
   return withElements(history, out)
 }
 
-/** Its responses belong to the calls right before it. */
-function isAfterCall(elements: readonly Element[], content: Element): boolean {
-  const before = elements[elements.indexOf(content) - 1]
-  return before !== undefined && callsOf(before).length > 0
+/** Responses that are not right behind calls, by name. */
+function looseIn(
+  elements: readonly Element[],
+): ReadonlyMap<string | undefined, readonly (FunctionPart & { readonly at: number })[]> {
+  const loose = elements.flatMap((content, at) => {
+    const before = elements[at - 1]
+    if (before !== undefined && callsOf(before).length > 0) return []
+    return responsesOf(content).slice(0, LOOSE_MAX).map((response) => ({ ...response, at })) // prettier-ignore
+  })
+  return Map.groupBy(loose.slice(0, LOOSE_MAX), ({ name }) => name)
 }
+const LOOSE_MAX = 1_000 // each is compared with each call that has no response
 
 /** These responses, and everything else that the content has. */
 function withResponses(

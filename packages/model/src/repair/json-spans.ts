@@ -31,8 +31,7 @@ export type Room = { spans: number }
 const SPANS_MAX = 300_000 // 30 MB; a conversation of 10,000 messages has 200,000
 export const roomForSpans = (): Room => ({ spans: SPANS_MAX })
 
-/** What one span takes. */
-export const SPAN_BYTES = 100
+const NONE: readonly never[] = []
 
 export function spanAt(text: string, from: number, depth: number, room: Room): Span {
   const at = afterSpace(text, from)
@@ -65,7 +64,15 @@ export const isList = (span: Span | undefined): span is Span => span?.kind === '
 
 export function valueOf(span: Span | undefined, ...names: readonly string[]): Span | undefined {
   let value = span
-  for (const name of names) value = value?.entries.find((entry) => entry.name === name)?.value
+  for (const name of names) {
+    const entries: readonly Entry[] = value?.entries ?? NONE
+    value = undefined
+    for (const entry of entries)
+      if (entry.name === name) {
+        ;({ value } = entry)
+        break
+      }
+  }
   return value
 }
 
@@ -145,7 +152,6 @@ export function withKey(object: Span, name: string, json: string): Edit {
 
 // ---- details ----
 
-const NONE: readonly never[] = []
 const leaf = (kind: 'string' | 'other', from: number, to: number): Span => ({ from, to, kind, entries: NONE, items: NONE }) // prettier-ignore
 
 /** Data of programs: their arguments and results may hold anything, the same key twice included. */

@@ -45,37 +45,59 @@ function blocksOf(message: Element, type: string, idKey: string): readonly Block
     return { index, span, id: message.string(span, idKey) ?? '' }
   })
 }
-const callsOf = (message: Element): readonly Block[] =>
-  isAssistant(message) ? blocksOf(message, 'tool_use', 'id') : []
-const resultsOf = (message: Element): readonly Block[] =>
-  isAssistant(message) ? [] : blocksOf(message, 'tool_result', 'tool_use_id')
+
+/** A conversation is looked through several times, and nearly all of its messages stay the same. */
+const known = new WeakMap<Element, { readonly calls: readonly Block[]; readonly results: readonly Block[] }>()
+function pairsOf(message: Element): { readonly calls: readonly Block[]; readonly results: readonly Block[] } {
+  let pairs = known.get(message)
+  if (pairs === undefined) {
+    const isCaller = isAssistant(message)
+    pairs = {
+      calls: isCaller ? blocksOf(message, 'tool_use', 'id') : [],
+      results: isCaller ? [] : blocksOf(message, 'tool_result', 'tool_use_id'),
+    }
+    known.set(message, pairs)
+  }
+  return pairs
+}
+const callsOf = (message: Element): readonly Block[] => pairsOf(message).calls
+const resultsOf = (message: Element): readonly Block[] => pairsOf(message).results
 
 type Call = Block & { readonly from: number; result: (Block & { readonly from: number }) | undefined }
 
-/** Each result belongs to the nearest call before it that has none yet, or to one behind it. */
+/** Each result belongs to the nearest call before it, in order if that message has the id twice, or to an open one behind it. */
 function callsIn(elements: readonly Element[]): {
-  calls: readonly Call[]
-  spare: ReadonlySet<Span>
-  repeated: ReadonlySet<Span>
+  readonly calls: readonly Call[]
+  readonly spare: ReadonlySet<Span>
+  readonly repeated: ReadonlySet<Span>
 } {
-  const calls: Call[] = elements.flatMap((message, from) =>
-    callsOf(message).map((block) => ({ ...block, from, result: undefined })),
-  )
-  const byId = Map.groupBy(calls, ({ id }) => id)
+  const calls: Call[] = []
   const [spare, repeated] = [new Set<Span>(), new Set<Span>()]
-  const early: (Block & { from: number })[] = []
-  for (const [from, message] of elements.entries())
-    for (const block of resultsOf(message)) {
-      const same = (byId.get(block.id) ?? []).filter((call) => call.from < from)
-      const last = same.at(-1)
-      // Of two calls in one message, the first gets the first result.
-      const open = same.find((call) => call.from === last?.from && call.result === undefined)
-      if (open !== undefined) open.result = { ...block, from }
-      else if (last === undefined) early.push({ ...block, from })
-      else repeated.add(block.span)
+  /** The calls with this id in the nearest message that has any, and how many of them have their result. */
+  const nearest = new Map<string, { readonly calls: Call[]; readonly from: number; answered: number }>()
+  const early: (Block & { readonly from: number })[] = []
+  for (const [from, message] of elements.entries()) {
+    for (const block of callsOf(message)) {
+      const call: Call = { ...block, from, result: undefined }
+      calls.push(call)
+      const same = nearest.get(block.id)
+      if (same?.from === from) same.calls.push(call)
+      else nearest.set(block.id, { calls: [call], from, answered: 0 })
     }
+    for (const block of resultsOf(message)) {
+      const same = nearest.get(block.id)
+      const call = same?.calls[same.answered]
+      if (same === undefined) early.push({ ...block, from })
+      else if (call === undefined) repeated.add(block.span)
+      else {
+        call.result = { ...block, from }
+        same.answered++
+      }
+    }
+  }
+  const open = Map.groupBy(calls.filter(({ result }) => result === undefined).toReversed(), ({ id }) => id)
   for (const block of early) {
-    const later = (byId.get(block.id) ?? []).find(({ result }) => result === undefined)
+    const later = open.get(block.id)?.pop()
     if (later === undefined) spare.add(block.span)
     else later.result = block
   }
@@ -91,21 +113,24 @@ function uniqueCalls(history: History, note: Note): History {
     return !isAgain
   })
   const { calls } = callsIn(kept)
-  const known = new Set<string>()
+  const ids = new Map<string, number>()
+  for (const { id } of calls) ids.set(id, 1)
+  const seen = new Set<string>()
   const edits = new Map<number, Edit[]>()
+  const change = (at: number, edit: Edit): unknown => edits.get(at)?.push(edit) ?? edits.set(at, [edit])
   for (const { id, from, span, result } of calls) {
-    if (!known.has(id)) {
-      known.add(id)
+    if (!seen.has(id)) {
+      seen.add(id)
       continue
     }
     note('call_duplicate', kept[from])
-    let other = id
-    for (let n = 2; known.has(other); n++) other = `${id}_${n}`
-    known.add(other)
-    edits.set(from, [...(edits.get(from) ?? []), withKey(span, 'id', written(other))])
-    if (result === undefined) continue
-    const edit = withKey(result.span, 'tool_use_id', written(other))
-    edits.set(result.from, [...(edits.get(result.from) ?? []), edit])
+    let count = ids.get(id) ?? 1
+    do count++
+    while (ids.has(`${id}_${count}`))
+    ids.set(id, count)
+    const other = written(`${id}_${count}`)
+    change(from, withKey(span, 'id', other))
+    if (result !== undefined) change(result.from, withKey(result.span, 'tool_use_id', other))
   }
   return withElements(
     history,

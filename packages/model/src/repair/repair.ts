@@ -13,7 +13,7 @@ import { chatGrammar } from './chat-grammar.ts'
 import { geminiGrammar } from './gemini-grammar.ts'
 import type { Grammar, Told } from './grammar.ts'
 import { editsOf, type Finding, type History, LIST_OF, type Note } from './history.ts'
-import type { Edit } from './json-spans.ts'
+import { type Edit, Unreadable } from './json-spans.ts'
 import { messagesGrammar } from './messages-grammar.ts'
 import { responsesGrammar } from './responses-grammar.ts'
 
@@ -30,7 +30,9 @@ export type Repair = {
 export function repairOf(history: History, told: Told): Repair | undefined {
   const { named, mend } = GRAMMARS[history.api] ?? NO_RULES
   const findings: Finding[] = []
-  const note: Note = (cause, element, isFixed = true) => findings.push({ cause, at: element?.at, isFixed })
+  const note: Note = (cause, element, isFixed = true) => {
+    if (findings.push({ cause, at: element?.at, isFixed }) > FINDINGS_MAX) throw new Unreadable('too much is wrong')
+  }
   const first = named[told.cause]?.(history, told, note) ?? history
   const isTransient = findings.length > 0 && first === history
   const next = isTransient ? history : mend(first, note)
@@ -53,6 +55,8 @@ export function isValid(history: History): boolean {
 }
 
 // ---- details ----
+
+const FINDINGS_MAX = 5_000 // each costs a tenth of a millisecond; a strip of thoughts finds one per step
 
 const GRAMMARS: Readonly<Partial<Record<RelayApiName, Grammar>>> = {
   'anthropic-messages': messagesGrammar,

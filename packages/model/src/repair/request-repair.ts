@@ -133,7 +133,7 @@ export class RequestRepair {
     const { api } = this.#options
     if (this.#client.reduce((sum, { length }) => sum + length, 0) > REPAIR_LIMITS.bodyBytesMax) return undefined
     try {
-      let history: History = historyIn(api, Buffer.concat(this.#client).toString('latin1'))
+      let history: History = historyIn(api, this.#client.map((block) => block.toString('latin1')).join(''))
       let repair: Repair | undefined
       for (const one of told) {
         repair = repairOf(history, one)
