@@ -1,12 +1,14 @@
 /** What the fuzzer knows of one model API. */
 import type { RelayApiName } from '@breakfall/model'
 import type { Abilities, Answer } from './answer.ts'
-import type { Frame, Json } from './case.ts'
+import type { Frame, Json, Shape } from './case.ts'
 import type { Dice } from './dice.ts'
 import type { Said } from './said.ts'
 
 export type Api = {
   readonly name: RelayApiName
+  /** On the wire, if it is not server-sent events. */
+  readonly shape?: Shape
   readonly abilities: Abilities
   readonly request: (dice: Dice, answer: Answer) => { readonly path: string; readonly body: Json }
   /** The answer as a stream. */

@@ -5,6 +5,9 @@ export type Json = { readonly [key: string]: unknown }
 
 export type Frame = { readonly event?: string; readonly data: string }
 
+/** A field whose numbers are others once they were parsed and written again. */
+export const EXACT = '"x_exact":{"one":1.0,"long":12345678901234567890}'
+
 /** Options of the gateway. Cases with the same options share one. */
 export type Setting = {
   readonly hold: Hold
@@ -54,8 +57,13 @@ export type Cut =
   | { readonly how: 'reset' | 'fin' | 'clean' | 'stall'; readonly at: number }
   | { readonly how: 'error'; readonly at: number; readonly frame: Frame }
 
+/** Lines of JSON, or AWS's binary frames. */
+export type Shape = 'lines' | 'aws'
+
 /** How the same frames look on the wire. */
 export type Style = {
+  /** Default: server-sent events. All but `writes`, `framing` and `encoding` is about those. */
+  readonly shape?: Shape
   readonly lineEnd: '\n' | '\r\n' | '\r' | 'mixed'
   readonly space: ' ' | ''
   readonly json: 'compact' | 'escaped' | 'lines'

@@ -8,7 +8,11 @@ import { type Said, SaidPieces } from './said.ts'
 
 export const chat: Api = {
   name: 'openai-chat',
-  abilities: { kinds: ['text', 'text', 'text', 'call', 'call', 'thought', 'refusal'], lanesMax: 2, signed: [] },
+  abilities: {
+    kinds: ['text', 'text', 'text', 'call', 'call', 'thought', 'thought', 'refusal'],
+    lanesMax: 2,
+    signed: ['thought'],
+  },
   request: (dice, { lanes }) => ({
     path: '/v1/chat/completions',
     body: {
@@ -97,7 +101,8 @@ function frames(dice: Dice, answer: Answer, attempt: number, request: Json): rea
 function laneDeltas(dice: Dice, lane: Lane): { deltas: readonly Delta[]; isLegacy: boolean } {
   const calls = lane.pieces.filter((piece): piece is Call => piece.kind === 'call')
   const isLegacy = calls.length === 1 && dice.chance('legacy', 15)
-  const thought = dice.one('thought', ['reasoning_content', 'reasoning'])
+  const isRouted = dice.chance('as OpenRouter', isSigned(lane) ? 80 : 15)
+  const thought = isRouted ? 'reasoning' : dice.one('thought', ['reasoning_content', 'reasoning'])
   const steps: Delta[] = dice.chance('no role', 10)
     ? []
     : [{ role: 'assistant', ...dice.one('first', [{}, { content: '' }, { content: null }]) }]
@@ -107,6 +112,9 @@ function laneDeltas(dice: Dice, lane: Lane): { deltas: readonly Delta[]; isLegac
     if (isText(piece)) {
       const key = piece.kind === 'thought' ? thought : piece.kind === 'refusal' ? 'refusal' : 'content'
       steps.push(...split(dice.in(`split ${at}`), piece.text).map((text) => ({ [key]: text })))
+      // Clients put thoughts together, so a signature has a place among them only if it is behind them all.
+      if (isRouted && at === 0 && isSigned(lane) && 'signature' in piece)
+        steps.push({ content: '', [DETAILS]: [{ type: 'reasoning.encrypted', data: piece.signature }] })
     } else if (!isParallel) steps.push(...callDeltas(dice.in(`call ${at}`), piece, calls.indexOf(piece), isLegacy))
   }
   // Calls that grow in turns.
@@ -116,12 +124,24 @@ function laneDeltas(dice: Dice, lane: Lane): { deltas: readonly Delta[]; isLegac
   for (let at = 0; growing.some((list) => at < list.length); at++)
     steps.push(...growing.flatMap((list) => list.slice(at, at + 1)))
   const unknown = dice.chance('unknown', 8)
-  return {
-    deltas: joined(dice.in('joined'), steps).map((delta, at) =>
-      unknown && dice.chance(`unknown ${at}`, 30) ? { ...delta, x_delta: at } : delta,
-    ),
-    isLegacy,
-  }
+  const deltas = (isRouted ? steps : joined(dice.in('joined'), steps)).map((delta, at) =>
+    unknown && dice.chance(`unknown ${at}`, 30) ? { ...delta, x_delta: at } : delta,
+  )
+  return { deltas: isRouted ? deltas.map(routed) : deltas, isLegacy }
+}
+
+const DETAILS = 'reasoning_details'
+
+/** The first piece is the only thought, and signed. */
+const isSigned = ({ pieces: [first, ...more] }: Lane): boolean =>
+  first?.kind === 'thought' && first.signature !== undefined && more.every(({ kind }) => kind !== 'thought')
+
+/** OpenRouter says the role in each chunk, and repeats thoughts as details. */
+function routed(delta: Delta): Delta {
+  const { reasoning, ...more } = delta
+  const said =
+    reasoning === undefined ? {} : { reasoning, [DETAILS]: [{ type: 'reasoning.text', text: reasoning, format: null }] }
+  return { role: 'assistant', content: '', ...said, ...more }
 }
 
 function callDeltas(dice: Dice, { id, name, args }: Call, index: number, isLegacy: boolean): readonly Delta[] {
@@ -280,7 +300,7 @@ function read(list: readonly Frame[]): Said {
   const problems: string[] = []
   const identities = new Set<string>()
   const lanes = new Set<number>()
-  const roles = new Map<number, number>()
+  const roles = new Map<number, 'first' | 'over'>()
   let [usage, isDone, isError]: [unknown, boolean, boolean] = [undefined, false, false]
   for (const { data } of list) {
     if (isDone) problems.push(`after [DONE]: ${data.slice(0, 60)}`)
@@ -293,15 +313,20 @@ function read(list: readonly Frame[]): Said {
       isError = true
       continue
     }
-    identities.add(JSON.stringify([json['id'], json['model'], json['created']]))
+    if (json['id'] !== '') identities.add(JSON.stringify([json['id'], json['model'], json['created']]))
     if (json['usage'] != null) usage = json['usage']
     for (const choice of objectsIn(json, 'choices')) {
       const lane = Number(choice['index'] ?? 0)
       lanes.add(lane)
       const delta = objectIn(choice, 'delta')
-      if (finish[lane] !== undefined && Object.keys(delta).length > 0)
+      if (finish[lane] !== undefined && Object.entries(delta).some(([key, value]) => key !== 'role' && value !== ''))
         problems.push(`a delta after the finish reason of ${lane}`)
-      if (delta['role'] !== undefined) roles.set(lane, (roles.get(lane) ?? 0) + 1)
+      // Some servers say it in each chunk. It must not come again.
+      if (delta['role'] === undefined && roles.has(lane) && Object.keys(delta).length > 0) roles.set(lane, 'over')
+      else if (delta['role'] !== undefined && roles.get(lane) === 'over') problems.push(`two roles in choice ${lane}`)
+      else if (delta['role'] !== undefined) roles.set(lane, 'first')
+      for (const { data: signature } of objectsIn(delta, DETAILS))
+        if (typeof signature === 'string') pieces.sign(lane, signature)
       pieces.text(lane, 'thought', textIn(delta, 'reasoning_content') || textIn(delta, 'reasoning'))
       pieces.text(lane, 'text', textIn(delta, 'content'))
       pieces.text(lane, 'refusal', textIn(delta, 'refusal'))
@@ -314,7 +339,6 @@ function read(list: readonly Frame[]): Said {
     }
   }
   if (identities.size > 1) problems.push(`several ids: ${[...identities].join(' ')}`)
-  for (const [lane, count] of roles) if (count > 1) problems.push(`two roles: ${count} in choice ${lane}`)
   for (const [lane, own] of calls)
     for (const [, { id, name, args }] of [...own].toSorted(([a], [b]) => Number(a) - Number(b)))
       pieces.call(lane, id, name, args)
@@ -323,7 +347,7 @@ function read(list: readonly Frame[]): Said {
   const isComplete = isDone && isProven
   return {
     pieces: pieces.all(['thought', 'text', 'refusal', 'call']),
-    signatures: [],
+    signatures: pieces.signatures,
     finish,
     usage,
     isProven,

@@ -3,7 +3,17 @@ import type { RelayApiName } from '@breakfall/model'
 import { type Answer, makeAnswer, makeRetry } from './answer.ts'
 import type { Api } from './api.ts'
 import { APIS } from './apis.ts'
-import type { Background, Case, Cut, Frame, Json, Script, Setting, Style } from './case.ts'
+import {
+  type Background,
+  type Case,
+  type Cut,
+  EXACT,
+  type Frame,
+  type Json,
+  type Script,
+  type Setting,
+  type Style,
+} from './case.ts'
 import { Dice, times, type Trace } from './dice.ts'
 import { encoded } from './wire.ts'
 
@@ -56,8 +66,13 @@ type Making = {
 function makeScript(dice: Dice, { api, answer, at, isLast, body, setting }: Making): Script {
   const isWhole = dice.chance('one document', 7)
   const whole = isWhole ? api.whole(answer, at) : undefined
-  const frames = whole === undefined ? api.frames(dice.in('frames'), answer, at, body) : api.unfolded(whole)
-  const style = makeStyle(dice.in('wire'), frames, setting)
+  const plain = whole === undefined ? api.frames(dice.in('frames'), answer, at, body) : api.unfolded(whole)
+  const style = {
+    ...makeStyle(dice.in('wire'), plain, setting),
+    ...(api.shape === undefined ? {} : { shape: api.shape }),
+  }
+  const isExact = whole === undefined && style.json !== 'lines' && dice.chance('exact numbers', 20)
+  const frames = isExact ? plain.map((frame, place) => withExact(dice.in(`exact ${place}`), frame)) : plain
   const isCut = isLast ? dice.chance('cut', 12) : !dice.chance('uncut', 12)
   const cut = isCut ? makeCut(dice.in('cut'), frames, style, api, whole, setting) : undefined
   return {
@@ -71,6 +86,13 @@ function makeScript(dice: Dice, { api, answer, at, isLast, body, setting }: Maki
       ? { onPrefill: dice.one('how', ['refuse', 'start over', 'start like it', 'start like it'] as const) }
       : {}),
   }
+}
+
+/** Not where the gateway fills in numbers and ids that a server left out, and so writes the last event again. */
+function withExact(dice: Dice, frame: Frame): Frame {
+  const isFilledIn = frame.event?.startsWith('response.') === true && !frame.data.includes('"sequence_number"')
+  if (!frame.data.endsWith('}') || isFilledIn || !dice.chance('here', 50)) return frame
+  return { ...frame, data: `${frame.data.slice(0, -1)},${EXACT}}` }
 }
 
 const makeBackground = (dice: Dice, count: number): Background => ({

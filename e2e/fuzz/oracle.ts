@@ -6,11 +6,12 @@
  * I3  If one attempt alone reached the client, its frames are unchanged.
  */
 import { apiOf } from './apis.ts'
+import { awsFramesIn } from './bedrock.ts'
 import type { RelayApiName } from '@breakfall/model'
-import type { Case, Frame, Json } from './case.ts'
+import { type Case, EXACT, type Frame, type Json } from './case.ts'
 import type { Reply } from './client.ts'
 import { objectIn, objectsIn, parsed, textIn } from './json.ts'
-import { isBeginning, type Said, type SaidPiece } from './said.ts'
+import { isBeginning, type Said, type SaidPiece, type Signature } from './said.ts'
 import { deliveredFrames, type Sending } from './upstream.ts'
 import { framesIn } from './wire.ts'
 
@@ -116,8 +117,12 @@ export function judge(made: Case, sent: readonly Sent[], reply: Reply): Verdict 
 }
 
 /** Undefined if it is not what the API promises. */
-export const framesOf = (made: Case, { body }: Reply): readonly Frame[] | undefined =>
-  isArray(made) ? elementsIn(body) : framesIn(body).frames
+export function framesOf(made: Case, { body }: Reply): readonly Frame[] | undefined {
+  const { shape } = apiOf(made.api)
+  if (shape === 'aws') return awsFramesIn(body)
+  if (shape === 'lines') return linesIn(body)
+  return isArray(made) ? elementsIn(body) : framesIn(body).frames
+}
 
 export const shown = ({ pieces, finish, usage }: Said): string => JSON.stringify({ pieces, finish, usage })
 
@@ -139,7 +144,11 @@ const lacks = ({ body }: Case, { pieces }: Said): boolean =>
 /** Nothing but thoughts, or blank text. */
 const isEmpty = ({ pieces }: Said): boolean =>
   pieces.every(
-    (piece) => piece.kind === 'thought' || piece.kind === 'item' || (piece.kind === 'text' && piece.text.trim() === ''),
+    (piece) =>
+      piece.kind === 'thought' ||
+      piece.kind === 'opaque' ||
+      piece.kind === 'item' ||
+      (piece.kind === 'text' && piece.text.trim() === ''),
   )
 
 const isShort = ({ finish }: Said): boolean => finish.some((reason) => AT_LIMIT.has(reason))
@@ -197,8 +206,9 @@ function signatureDifference(
 ): Wrong | undefined {
   const given = truths.flatMap(({ signatures }) => signatures)
   // A part of Gemini may carry the signature of text that another attempt has sent already.
+  // A client of the chat API collects them beside the text, so one may come after it.
   const isPlace = (at: string, place: string): boolean =>
-    at === place || (api === 'gemini' && isInStretch(at, place, truth))
+    at === place || (api === 'gemini' && isInStretch(at, place, truth)) || (api === 'openai-chat' && isLater(at, place))
   for (const { at, value } of got.signatures)
     if (!given.some((one) => one.value === value && isPlace(at, one.at)))
       return { kind: 'signature moved', detail: `${value} at ${at}, where no attempt has it` }
@@ -206,10 +216,16 @@ function signatureDifference(
     const passed = api === 'gemini' ? passings(at, truth, before) : []
     if (passed.some((places) => places.length === 0)) continue
     const isAnywhere = passed.some((places) => !places.includes(at))
-    if (!got.signatures.some((one) => isInStretch(one.at, at, truth, isAnywhere)))
-      return { kind: 'signature lost', detail: `${value} at ${at}` }
+    const isThere = (one: Signature): boolean =>
+      isInStretch(one.at, at, truth, isAnywhere) || (api === 'openai-chat' && isLater(one.at, at))
+    if (!got.signatures.some(isThere)) return { kind: 'signature lost', detail: `${value} at ${at}` }
   }
   return undefined
+}
+
+function isLater(at: string, place: string): boolean {
+  const [[lane, size = 0], [wanted, from = 0]] = [at.split(':').map(Number), place.split(':').map(Number)]
+  return lane === wanted && size >= from
 }
 
 /**
@@ -286,11 +302,19 @@ function elementsIn(body: Buffer): readonly Frame[] | undefined {
   const text = body.toString()
   try {
     const all: unknown = JSON.parse(text)
-    return Array.isArray(all) ? all.map((one) => ({ data: JSON.stringify(one) })) : undefined
+    return Array.isArray(all) ? wholeObjectsIn(text) : undefined
   } catch {
     return text.trimStart().startsWith('[') || text.trim() === '' ? wholeObjectsIn(text) : undefined // cut off
   }
 }
+
+/** The lines of a body up to the cut. */
+const linesIn = (body: Buffer): readonly Frame[] =>
+  body
+    .toString()
+    .split('\n')
+    .slice(0, -1)
+    .map((data) => ({ data }))
 
 /** The objects of an array up to where it was cut. */
 function wholeObjectsIn(text: string): readonly Frame[] {
@@ -346,6 +370,7 @@ const isPing = ({ event }: Frame): boolean => event === 'ping' || event === 'res
 function isSame(got: Frame, sent: Frame | undefined): boolean {
   if (sent === undefined || got.event !== sent.event) return false
   if (got.data === sent.data) return true
+  if (sent.data.includes(EXACT) !== got.data.includes(EXACT)) return false
   if (sent.data === '[DONE]' || got.data === '[DONE]') return false
   const [mine, theirs] = [parsed(got.data), parsed(sent.data)]
   return Object.entries(theirs).every(

@@ -1,8 +1,10 @@
 /** Wrongs to plant in what a client got: whoever judges streams has to notice each of them. */
-import type { Case, Frame, Json } from './case.ts'
+import { apiOf } from './apis.ts'
+import { type Case, type Frame, type Json, PLAIN } from './case.ts'
 import type { Reply } from './client.ts'
 import { objectIn, objectsIn, parsed, textIn } from './json.ts'
 import { framesOf } from './oracle.ts'
+import { encoded } from './wire.ts'
 
 /** Undefined if it has nothing to spoil. */
 export type Spoil = (frames: readonly Frame[]) => readonly Frame[] | undefined
@@ -43,9 +45,10 @@ export const SPOILS: Readonly<Record<string, Spoil>> = {
           data: frame.data.replace(SIGNATURE, (found) => (found.startsWith(',') ? '' : '"signature":""')),
         })
   },
-  'the usage is missing': (frames) => changed(frames, /,"usage(?:Metadata)?":\{[^{}]*\}(?!.*usage)/, '', 'last'),
+  'the usage is missing': (frames) =>
+    changed(frames, /,"eval_count":\d+|,"usage(?:Metadata)?":\{[^{}]*\}(?!.*usage)/, '', 'last'),
   'the model stopped for another reason': (frames) =>
-    changed(frames, /"(stop|tool_calls|end_turn|tool_use|STOP|completed)"/, '"other"', 'last'),
+    changed(frames, /"(stop|length|tool_calls|end_turn|tool_use|STOP|completed)"/, '"other"', 'last'),
   'the end is missing': (frames) => {
     const end = frames.findIndex(isEnd)
     return end === -1 ? undefined : frames.slice(0, end)
@@ -62,10 +65,8 @@ export const SPOILS: Readonly<Record<string, Spoil>> = {
 export function spoiled(made: Case, reply: Reply, spoil: Spoil): Reply | undefined {
   const frames = spoil((framesOf(made, reply) ?? []).map(compact))
   if (frames === undefined) return undefined
-  const body = frames
-    .map(({ event, data }) => `${event === undefined ? '' : `event: ${event}\n`}data: ${data}\n\n`)
-    .join('')
-  return { ...reply, body: Buffer.from(body) }
+  const { shape } = apiOf(made.api)
+  return { ...reply, body: encoded(frames, shape === undefined ? PLAIN : { ...PLAIN, shape }).bytes }
 }
 
 // ---- details ----
@@ -74,9 +75,9 @@ const compact = (frame: Frame): Frame =>
   frame.data === '[DONE]' ? frame : { ...frame, data: JSON.stringify(JSON.parse(frame.data)) }
 
 const CALL =
-  /"tool_calls":\[\{"index":\d+,"id"|"function_call":\{"name"|"tool_use","id"|"functionCall":|output_item\.added".*"(?:function_call|custom_tool_call)"/
+  /"tool_calls":\[\{"id"|"tool_calls":\[\{"index":\d+,"id"|"function_call":\{"name"|"tool_use","id"|"functionCall":|output_item\.added".*"(?:function_call|custom_tool_call)"/
 const CALL_ARGUMENTS = /("(?:arguments|input|partial_json|args)":(?:"|\{)[^}]*?)(?:w\d|k0)/
-const SIGNATURE = /,"thoughtSignature":"[^"]*"|"signature":"sig\d*"/
+const SIGNATURE = /,"thoughtSignature":"[^"]*"|"signature":"sig\d*"|,"data":"sig\d+"/
 
 const isEnd = ({ event, data }: Frame): boolean =>
   event === 'message_delta' ||
@@ -84,7 +85,7 @@ const isEnd = ({ event, data }: Frame): boolean =>
   event === 'response.completed' ||
   event === 'response.incomplete' ||
   data === '[DONE]' ||
-  /"finish_reason":"|"finishReason":"/.test(data)
+  /"finish_reason":"|"finishReason":"|"done":true/.test(data)
 
 function at(
   frames: readonly Frame[],
@@ -129,7 +130,7 @@ function wordsIn({ data }: Frame): string {
       : type === 'response.output_text.delta'
         ? [textIn(json, 'delta')]
         : []
-  return [...ofChoices, ...ofCandidates, ...ofEvents].join('')
+  return [...ofChoices, ...ofCandidates, ...ofEvents, textIn(objectIn(json, 'message'), 'content')].join('')
 }
 
 /** Neighbours that say different words and nothing else. */

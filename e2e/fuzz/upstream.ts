@@ -116,6 +116,12 @@ function requestIn(bytes: Buffer): { readonly size: number; readonly asked: Aske
   return { size, asked: { method, path, headers, body: text === '' ? {} : parsed(text) } }
 }
 
+const TYPES = {
+  events: 'text/event-stream',
+  lines: 'application/x-ndjson',
+  aws: 'application/vnd.amazon.eventstream',
+} as const
+
 function send(socket: Socket, sending: Sending): void {
   const { style, whole, cut, status = 200 } = sending
   if (status !== 200) {
@@ -149,7 +155,7 @@ function send(socket: Socket, sending: Sending): void {
   const length = compressed(plain, style).length
   const head = [
     'HTTP/1.1 200 OK',
-    `content-type: ${whole === undefined ? 'text/event-stream' : 'application/json'}`,
+    `content-type: ${whole === undefined ? TYPES[style.shape ?? 'events'] : 'application/json'}`,
     ...(style.encoding === '' ? [] : [`content-encoding: ${style.encoding}`]),
     isChunked ? 'transfer-encoding: chunked' : isClosed ? 'connection: close' : `content-length: ${length}`,
   ]

@@ -1,5 +1,6 @@
 /** Frames as bytes, in every form that server-sent events allow, and bytes as frames: a reader of its own, written from the standard. */
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
+import { awsFrame } from './bedrock.ts'
 import type { Frame, Style } from './case.ts'
 
 /** The body before compression, and where each frame begins in it. */
@@ -8,9 +9,16 @@ export function encoded(
   style: Style,
 ): { readonly bytes: Buffer; readonly starts: readonly number[] } {
   const starts: number[] = []
-  const parts: Buffer[] = style.bom ? [Buffer.from('\uFEFF')] : []
+  const parts: Buffer[] = style.bom && style.shape === undefined ? [Buffer.from('\uFEFF')] : []
   let size = parts[0]?.length ?? 0
   for (const [at, frame] of frames.entries()) {
+    if (style.shape !== undefined) {
+      const bytes = style.shape === 'aws' ? awsFrame(frame) : Buffer.from(`${frame.data}\n`)
+      starts.push(size)
+      parts.push(bytes)
+      size += bytes.length
+      continue
+    }
     const end = style.lineEnd === 'mixed' ? (MIXED[at % MIXED.length] ?? '\n') : style.lineEnd
     const lines: string[] = []
     for (const { before, line } of style.extras)

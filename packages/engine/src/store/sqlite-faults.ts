@@ -8,13 +8,8 @@ import {
   textIn,
   textOrNullIn,
 } from './sqlite-statements.ts'
-import { FAULT_FATES, type FaultFate, type FaultNotes } from '../turn/fault-history.ts'
-import {
-  type FaultGroup,
-  type FaultOccurrence,
-  type FaultSelection,
-  type OccurrenceSelection,
-} from './fault-history.ts'
+import { FAULT_FATES, type FaultFate, type FaultNotes } from '../turn/seen-faults.ts'
+import { type FaultGroup, type FaultOccurrence, type FaultSelection, type OccurrenceSelection } from './seen.ts'
 
 export const FAULTS_TABLE = `
 CREATE TABLE faults (
