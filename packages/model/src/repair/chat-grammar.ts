@@ -57,7 +57,9 @@ function callsIn(elements: readonly Element[]): readonly Call[] {
       continue
     }
     const id = idOf(message.text('tool_call_id'))
-    resultsOf.get(id)?.push(at) ?? resultsOf.set(id, [at])
+    const results = resultsOf.get(id)
+    if (results === undefined) resultsOf.set(id, [at])
+    else results.push(at)
     const own = byPlace.get(keyOf(caller, id))
     if (own !== undefined) own.result ??= at
   }

@@ -117,7 +117,11 @@ function uniqueCalls(history: History, note: Note): History {
   for (const { id } of calls) ids.set(id, 1)
   const seen = new Set<string>()
   const edits = new Map<number, Edit[]>()
-  const change = (at: number, edit: Edit): unknown => edits.get(at)?.push(edit) ?? edits.set(at, [edit])
+  const change = (at: number, edit: Edit): void => {
+    const known = edits.get(at)
+    if (known === undefined) edits.set(at, [edit])
+    else known.push(edit)
+  }
   for (const { id, from, span, result } of calls) {
     if (!seen.has(id)) {
       seen.add(id)
