@@ -44,7 +44,7 @@ const shared = adapter('simulated, of a fleet', (sharing, boot) =>
 
 for (const each of [embedded, shared]) {
   storeSuite(each)
-  storeSequences(each)
+  storeSequences(each, 100)
 }
 
 // ---- details ----

@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { DaemonOptions } from '../../src/index.ts'
 import { Api } from './api.ts'
@@ -28,17 +27,6 @@ export async function crashDaemon(options: Partial<DaemonOptions>, crashAt: stri
   })
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
   return signal ?? code ?? 'nothing'
-}
-
-/** Starts a daemon and kills it after that time. */
-export async function killStarting(options: Partial<DaemonOptions>, ms: number): Promise<void> {
-  const child = spawn(process.execPath, [PROGRAM, JSON.stringify(options)], {
-    stdio: ['pipe', 'ignore', 'inherit'],
-  })
-  const ended = once(child, 'exit')
-  await sleep(ms)
-  child.kill('SIGKILL')
-  await ended
 }
 
 export async function spawnDaemon(options: Partial<DaemonOptions>): Promise<DaemonProcess> {

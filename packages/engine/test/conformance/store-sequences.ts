@@ -7,7 +7,7 @@ import { appendOf, claimAgain, claimed, refused } from './store-kit.ts'
 import type { Adapter } from './store-suite.ts'
 
 /** Opens and closes many stores, so it is no unit test. */
-export function storeSequences(adapter: Adapter): void {
+export function storeSequences(adapter: Adapter, numRuns: number): void {
   test('any sequence of operations leaves the state that a simple model predicts', async () => {
     const operation = fc.record({
       session: fc.nat(2),
@@ -58,7 +58,7 @@ export function storeSequences(adapter: Adapter): void {
           await place.remove()
         }
       }),
-      { numRuns: 15 },
+      { numRuns },
     )
   })
 }

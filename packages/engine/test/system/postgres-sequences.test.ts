@@ -15,4 +15,5 @@ storeSequences(
     () => database.url,
     () => database.query('TRUNCATE sessions, heads, events, keys, daemons CASCADE'),
   ),
+  15,
 )

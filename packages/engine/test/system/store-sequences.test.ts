@@ -2,4 +2,4 @@
 import { sqliteAdapter } from '../conformance/sqlite-adapter.ts'
 import { storeSequences } from '../conformance/store-sequences.ts'
 
-storeSequences(sqliteAdapter)
+storeSequences(sqliteAdapter, 3) // the simulated stores, which keep their events in the same journal, have many more
