@@ -95,6 +95,8 @@ export type Plan = {
     readonly lostRequest: number
     readonly lostAnswer: number
     readonly lateRequest: number
+    /** They arrive when their box has a newer owner, and their sender waits for the answer all the time. */
+    readonly silentRequest: number
     readonly cutStream: number
     readonly modelFault: number
     /** Of commits after which the daemon dies before it hears of it. */
@@ -156,6 +158,8 @@ const THEMES = { kills: 0.1, quits: 0.2, asides: 0.25, files: 0.33, model: 0.37 
 /** Owners change all the time, and requests of earlier ones arrive late. */
 function withKills(plan: Plan, dice: Random): Plan {
   const daemons = 3
+  const isFrozen = dice.chance(0.4)
+  const late = isFrozen ? { silentRequest: 0.6 } : { lateRequest: 0.5, lostStatement: dice.of([0, 0.1]) }
   return {
     ...plan,
     isShared: true,
@@ -163,9 +167,9 @@ function withKills(plan: Plan, dice: Random): Plan {
     absenceMs: 0,
     resumes: [],
     deletes: [],
-    rates: { ...NO_RATES, lateRequest: 0.5, lostStatement: dice.of([0, 0.1]), ...dice.of(AT_COMMITS) },
+    rates: { ...NO_RATES, ...late, ...(isFrozen ? {} : dice.of(AT_COMMITS)) },
     sessions: plan.sessions.map((session) => ({ ...session, approve: 'never', turns: session.turns.map(withSteps) })),
-    faults: dice.chance(0.6) ? killsOf(dice, daemons, plan.calmAt) : freezesOf(dice, daemons, plan.calmAt),
+    faults: isFrozen ? freezesOf(dice, daemons, plan.calmAt) : killsOf(dice, daemons, plan.calmAt),
   }
 }
 
@@ -205,8 +209,10 @@ function withQuits(plan: Plan, dice: Random): Plan {
     isShared: false,
     daemons: 1,
     absenceMs: 0,
-    rates: isLate ? { ...NO_RATES, lateRequest: 0.3 } : { ...plan.rates, ...OF_SHARED, lateRequest: 0 },
-    sessions: plan.sessions.map((one) => (isLate ? { ...one, turns: one.turns.map(withSteps) } : one)),
+    rates: isLate
+      ? { ...NO_RATES, lateRequest: 0.3, silentRequest: dice.of([0, 0.1]) }
+      : { ...plan.rates, ...OF_SHARED, lateRequest: 0 },
+    sessions: plan.sessions.map((one) => (isLate ? { ...one, turns: one.turns.map(workOf(dice)) } : one)),
     quits: Array.from({ length: 60 }, () => ({ at: dice.whole(1_000, plan.calmAt), session: session() })),
     faults: isLate ? [] : killsOf(dice, 1, plan.calmAt),
   }
@@ -215,16 +221,6 @@ function withQuits(plan: Plan, dice: Random): Plan {
 /** Files change all the time, while requests of earlier moments and earlier owners arrive. */
 function withFiles(plan: Plan, dice: Random): Plan {
   const daemons = plan.isShared ? 2 : 1
-  const turn = (one: PlannedTurn): PlannedTurn => ({
-    ...one,
-    steps: Array.from({ length: 3 }, () => ({
-      tool: dice.of(['write', 'edit'] as const),
-      lines: 0,
-      ms: 0,
-      code: 0,
-      calls: dice.whole(1, 2),
-    })),
-  })
   return {
     ...plan,
     daemons,
@@ -235,10 +231,27 @@ function withFiles(plan: Plan, dice: Random): Plan {
       lostAnswer: dice.of([0, 0.3]),
       killAtCommit: dice.of([0, 0.2]),
     },
-    sessions: plan.sessions.map((session) => ({ ...session, turns: session.turns.map(turn) })),
+    sessions: plan.sessions.map((session) => ({ ...session, turns: session.turns.map(withChanges(dice)) })),
     faults: dice.chance(0.5) ? killsOf(dice, daemons, plan.calmAt) : [],
   }
 }
+
+/** One session runs commands, another changes files. */
+const workOf = (dice: Random): ((turn: PlannedTurn) => PlannedTurn) =>
+  dice.chance(0.5) ? withSteps : withChanges(dice)
+
+const withChanges =
+  (dice: Random) =>
+  (turn: PlannedTurn): PlannedTurn => ({
+    ...turn,
+    steps: Array.from({ length: 3 }, () => ({
+      tool: dice.of(['write', 'edit'] as const),
+      lines: 0,
+      ms: 0,
+      code: 0,
+      calls: dice.whole(1, 2),
+    })),
+  })
 
 const withSteps = (turn: PlannedTurn): PlannedTurn => ({
   ...turn,
@@ -268,6 +281,7 @@ const NO_RATES: Plan['rates'] = {
   lostRequest: 0,
   lostAnswer: 0,
   lateRequest: 0,
+  silentRequest: 0,
   cutStream: 0,
   modelFault: 0,
   killAtCommit: 0,
@@ -297,6 +311,7 @@ function swarmOf(seed: string): Plan {
       lostRequest: some(0.4, 0.1),
       lostAnswer: some(0.5, 0.4),
       lateRequest: some(0.5, 0.9),
+      silentRequest: some(0.2, 0.1),
       cutStream: some(0.5, 0.3),
       modelFault: some(0.6, 0.5),
       killAtCommit: some(0.15, 0.1),

@@ -226,7 +226,9 @@ export class Rules {
   /** A box that a late request made afterwards is not the daemon's. */
   #isGone(sessionId: string): boolean {
     const { disk, plan } = this.#parts
-    const isLate = plan.rates.lateRequest > 0 || plan.messages.some(({ fate }) => fate.lateMs !== undefined)
+    const isLate =
+      plan.rates.lateRequest + plan.rates.silentRequest > 0 ||
+      plan.messages.some(({ fate }) => fate.lateMs !== undefined)
     const hasBox = disk.boxes.has(sessionId) && !isLate
     return this.#facts.deleted.has(sessionId) && !hasBox
   }

@@ -40,7 +40,7 @@ export async function shrink(
 // ---- details ----
 
 /** Whatever becomes of a request is in the plan then: it stays true when the dice of a later version fall otherwise. */
-const WITHOUT_DICE = { lostRequest: 0, lostAnswer: 0, lateRequest: 0, cutStream: 0 } as const
+const WITHOUT_DICE = { lostRequest: 0, lostAnswer: 0, lateRequest: 0, silentRequest: 0, cutStream: 0 } as const
 
 /** Ideas for smaller plans, largest cuts first; each is made from the best plan so far. */
 function* smallerPlans(best: () => Plan): Generator<Plan> {

@@ -8,8 +8,6 @@ import type { StatementFate, StoreWeather } from './store.ts'
 export const RUNNER = 'http://runner:7000'
 export const MODEL = 'http://model:8080'
 
-/** Of held requests: their clients hear nothing, instead of a reset. */
-const SILENT = 0.3
 /** A request that waits longer in a network is lost. */
 const HELD_MS_MAX = 120_000
 
@@ -90,15 +88,16 @@ export class Skies implements Weather, StoreWeather {
 
   #fateOf(channel: string, nr: number, { method, path }: Exchange): Fate {
     if (this.#isCalm || !channel.includes(RUNNER)) return {}
-    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#ratesAt(channel, nr)
+    const { lostRequest, lostAnswer, lateRequest, silentRequest, cutStream } = this.#ratesAt(channel, nr)
     const dice = this.#dice('fate', channel, nr)
     const [request, answer, late, cut, how] = [dice.next(), dice.next(), dice.next(), dice.next(), dice.next()]
     if (request < lostRequest) return { loses: how < 0.5 ? 'connection' : 'request' }
     if (method !== 'GET' && late < lateRequest) {
       // Half of them wait for the moment that hurts most.
       if (request * 2 < 1 + lostRequest) return { lateMs: Math.round(200 * 300 ** how) }
-      return { lateMs: HELD_MS_MAX, heldUntil: momentOf(path, how), isSilent: answer < SILENT }
+      return { lateMs: HELD_MS_MAX, heldUntil: momentOf(path, how) }
     }
+    if (method !== 'GET' && cut < silentRequest) return { lateMs: HELD_MS_MAX, heldUntil: 'owned', isSilent: true }
     if (answer < lostAnswer && method !== 'GET') return { loses: 'answer' }
     return method === 'GET' && STREAMED.test(path) && cut < cutStream ? { cutAfter: Math.floor(how * 600) } : {}
   }
@@ -107,14 +106,15 @@ export class Skies implements Weather, StoreWeather {
   #ratesAt(
     channel: string,
     nr: number,
-  ): Pick<Plan['rates'], 'lostRequest' | 'lostAnswer' | 'lateRequest' | 'cutStream'> {
+  ): Pick<Plan['rates'], 'lostRequest' | 'lostAnswer' | 'lateRequest' | 'silentRequest' | 'cutStream'> {
     const isBurst = this.#dice('burst', channel, Math.floor(nr / BURST)).chance(BURSTS)
-    const { lostRequest, lostAnswer, lateRequest, cutStream } = this.#plan.rates
+    const { lostRequest, lostAnswer, lateRequest, silentRequest, cutStream } = this.#plan.rates
     const now = (rate: number): number => Math.min(RATE_MAX, rate * (isBurst ? IN_BURST : BETWEEN))
     return {
       lostRequest: now(lostRequest),
       lostAnswer: now(lostAnswer),
       lateRequest: now(lateRequest),
+      silentRequest: now(silentRequest),
       cutStream: now(cutStream),
     }
   }
