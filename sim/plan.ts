@@ -105,6 +105,8 @@ export type Plan = {
     readonly stallAtCommit: number
   }
   readonly messages: readonly PlannedMessage[]
+  /** All messages take equally long, the model says the same each time, and no daemon jitters: few dice are left. */
+  readonly isEven: boolean
   /** When faults end. Then everything must come to rest. */
   readonly calmAt: number
   /** From then on no daemon lives for this long. */
@@ -124,6 +126,7 @@ export const planIn = (json: string): Plan => {
     ...plan,
     rates: { ...NO_RATES, ...plan.rates },
     messages: plan.messages ?? [],
+    isEven: plan.isEven ?? false,
     asides: plan.asides ?? [],
     quits: plan.quits ?? [],
     deletes: plan.deletes ?? [],
@@ -320,6 +323,7 @@ function swarmOf(seed: string): Plan {
     sessions: Array.from({ length: dice.whole(1, 4) }, (_, nr) => sessionOf(dice, `s${nr + 1}`, calmAt)),
     faults: faultsOf(dice, { isShared, daemons, calmAt }),
     messages: [],
+    isEven: false,
     resumes: dice.chance(0.5)
       ? Array.from({ length: dice.whole(1, 40) }, () => ({ at: dice.whole(1_000, calmAt), session: dice.whole(0, 3) }))
       : [],

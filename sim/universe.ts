@@ -114,6 +114,7 @@ class Universe {
     this.#options = options
     this.#world = new World(plan.seed, folder)
     this.#world.onStep = options.onStep
+    this.#world.isEven = plan.isEven
     setWorld(this.#world)
     this.#skies = new Skies(this.#world, plan)
     this.#network = new Network(this.#world, this.#skies)

@@ -17,7 +17,10 @@ export function installGlobals(): void {
   }
   Object.assign(globalThis, timers, { Date: WorldDate, fetch: refused('fetch'), WebSocket: refused('WebSocket') })
   AbortSignal.timeout = timeoutSignal
-  Math.random = () => (hasWorld() ? here().dice.next() : REAL.random())
+  Math.random = () => {
+    if (!hasWorld()) return REAL.random()
+    return theWorld().isEven ? 0.5 : here().dice.next()
+  }
   performance.now = () => (hasWorld() ? theWorld().now : 0)
   const hrtime = (): [number, number] => {
     const now = hasWorld() ? theWorld().now : 0

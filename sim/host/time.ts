@@ -58,6 +58,8 @@ export class World {
   readonly outside: Process
   /** The only place where files may be written. */
   readonly folder: string
+  /** Whoever asks for a number between 0 and 1 gets the middle. */
+  isEven = false
   readonly #heap = new Heap<Event>()
   #now = 0
   #nr = 0

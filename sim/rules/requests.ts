@@ -92,7 +92,7 @@ export class Requests {
     // A server that says when to ask again gets as many attempts as any other.
     const isAsked = fault.retryAfterMs !== undefined && account.attempts < POLICY_DEFAULTS.attemptsMax
     const stoodMs = this.#stoodStillMs(Date.parse(at) - awayMs - START, Date.parse(at) - START)
-    if (awayMs > POLICY.patienceMs + POLICY.headersMs + stoodMs && !isAsked && !this.#isClockOff)
+    if (awayMs > POLICY.patienceMs + POLICY.headersMs + stoodMs + JOURNAL_MS && !isAsked && !this.#isClockOff)
       this.#facts.broken('U10 patience is spent once', `${turnId}: ${awayMs} ms`)
     if (account.failures >= POLICY_DEFAULTS.attemptsMax || account.waitedMs > POLICY_DEFAULTS.waitMsMax)
       this.#facts.broken(
@@ -152,6 +152,9 @@ export class Requests {
         this.#facts.broken('U9 an answer has all its calls', `${key}, answer ${at + 1}: ${calls.length}`)
   }
 }
+
+/** An attempt ends that much later in the journal than on the wire. */
+const JOURNAL_MS = 1_000
 
 const NEW_STEP = { mayAsk: true, attempts: 0, failures: 0, waitedMs: 0, awaySince: null } as const
 

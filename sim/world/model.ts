@@ -49,7 +49,7 @@ export class Model implements Server {
     const isFaulty = this.#world.now < this.#calmAt && dice.chance(this.#faultRate)
     if (isFaulty) this.failed += 1
     if (isFaulty && dice.chance(0.5)) return this.#refuse(exchange, answer, dice)
-    this.#stream(answer, dice, framesOf(turn, key, given, dice), isFaulty)
+    this.#stream(answer, dice, framesOf(turn, key, given, dice, this.#world.isEven), isFaulty)
   }
 
   #refuse(exchange: Exchange, answer: Answering, dice: Random): void {
@@ -66,7 +66,7 @@ export class Model implements Server {
     const until = how === 'whole' ? frames.length : dice.whole(0, frames.length - 1)
     let atMs = 0
     for (const [nr, frame] of frames.entries()) {
-      atMs += dice.of([0, 1, 20, 300])
+      atMs += this.#world.isEven ? 20 : dice.of([0, 1, 20, 300])
       if (nr < until) this.#later(atMs, () => answer.write(frame))
     }
     if (how === 'whole' || how === 'end') this.#later(atMs, () => answer.end())
@@ -115,14 +115,20 @@ export const lastWorkIn = (text: string): string => text.split('\n').at(-3) ?? '
 
 const ASKED = new WeakMap<Exchange, Asked>()
 
-function framesOf(turn: PlannedTurn | undefined, key: string, given: number, dice: Random): readonly string[] {
-  const words = WORDS[dice.whole(0, WORDS.length - 1)] ?? ''
+function framesOf(
+  turn: PlannedTurn | undefined,
+  key: string,
+  given: number,
+  dice: Random,
+  isEven: boolean,
+): readonly string[] {
+  const words = WORDS[isEven ? given % WORDS.length : dice.whole(0, WORDS.length - 1)] ?? ''
   const step = turn?.steps[given]
   const text = `${words} [${key} ${given}]`.match(/.{1,7}/g) ?? []
   const calls = Array.from({ length: step?.calls ?? 0 }, (_, call) => {
     const { tool = 'bash' } = step ?? {}
     const args = JSON.stringify(argumentsOf(tool, `${key}.${given + 1}.${call + 1}`, step))
-    const half = dice.whole(0, args.length)
+    const half = isEven ? args.length >> 1 : dice.whole(0, args.length)
     const id = `call_${Math.floor(dice.next() * 1e9).toString(36)}_${call}`
     return [
       delta({ tool_calls: [{ index: call, id, type: 'function', function: { name: tool, arguments: '' } }] }),

@@ -11,6 +11,9 @@ export const MODEL = 'http://model:8080'
 /** A request that waits longer in a network is lost. */
 const HELD_MS_MAX = 120_000
 
+/** Every message of an even plan. */
+const EVEN_MS = 2
+
 /** A share of all runs of so many requests is a burst. Rates are multiplied, so that they stay about the same in all. */
 const BURST = 12
 const BURSTS = 0.25
@@ -120,6 +123,7 @@ export class Skies implements Weather, StoreWeather {
   }
 
   delayMs(channel: string, nr: number, piece: number): number {
+    if (this.#plan.isEven) return EVEN_MS
     const roll = this.#dice('delay', channel, nr, piece).next()
     return roll < 0.9 || this.#isCalm ? 1 + Math.floor(roll * 4) : Math.floor((roll - 0.9) * 3_000)
   }
@@ -141,8 +145,9 @@ export class Skies implements Weather, StoreWeather {
   #statement(process: Process, nr: number): StatementFate {
     const { lostStatement, lostStatementAnswer } = this.#plan.rates
     const dice = this.#dice('statement', nr)
-    const delayMs = 1 + Math.floor(dice.next() * 4)
-    if (!this.#plan.isShared) return { delayMs }
+    const { isEven, isShared } = this.#plan
+    const delayMs = isEven ? EVEN_MS : 1 + Math.floor(dice.next() * 4)
+    if (!isShared) return { delayMs }
     const { now } = this.#world
     const daemon = process.name.split('.')[0] ?? ''
     if (this.databaseDownUntil > now || (this.partitioned.get(daemon) ?? 0) > now)
@@ -150,7 +155,7 @@ export class Skies implements Weather, StoreWeather {
     if (this.#isCalm) return { delayMs }
     if (dice.next() < lostStatement) return { loses: 'request', delayMs }
     if (dice.next() < lostStatementAnswer) return { loses: 'answer', delayMs }
-    return { delayMs: dice.chance(0.02) ? delayMs + dice.whole(0, 2_000) : delayMs }
+    return { delayMs: !isEven && dice.chance(0.02) ? delayMs + dice.whole(0, 2_000) : delayMs }
   }
 
   hint(_from: Process, _to: Process, nr: number): readonly number[] {
@@ -159,6 +164,7 @@ export class Skies implements Weather, StoreWeather {
       this.#others += 1
       return []
     }
+    if (this.#plan.isEven) return [EVEN_MS]
     const ms = 1 + Math.floor(dice.next() * 10)
     return dice.chance(0.05) ? [ms, ms + 500] : [ms]
   }
