@@ -17,7 +17,8 @@ export function replaceFile(
   { isDurable = false, isShared = false }: Replacing = {},
 ): void {
   const beside = isShared ? `${file}.${randomUUID()}` : `${file}.new`
-  const fd = openSync(beside, isShared ? 'wx' : 'w', 0o600)
+  if (!isShared) rmSync(beside, { force: true }) // of a killed process, or a link that would lead the write elsewhere
+  const fd = openSync(beside, 'wx', 0o600)
   try {
     try {
       writeFileSync(fd, content)

@@ -1,6 +1,6 @@
 /** Files that are replaced all at once. */
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { replaceFile } from '../src/platform.ts'
@@ -18,3 +18,13 @@ for (const how of [{}, { isDurable: true }, { isShared: true }])
     assert.throws(() => replaceFile(join(file, 'below'), 'lost', how), { code: 'ENOTDIR' })
     assert.deepEqual(readdirSync(folder).toSorted(), ['state.json', 'taken'])
   })
+
+test('a link that waits under the temporary name leads nothing elsewhere', (t) => {
+  const folder = tempFolder(t)
+  const [file, other] = [join(folder, 'state.json'), join(folder, 'other')]
+  writeFileSync(other, 'mine')
+  symlinkSync(other, `${file}.new`)
+  replaceFile(file, 'new')
+  assert.deepEqual([readFileSync(file, 'utf8'), readFileSync(other, 'utf8')], ['new', 'mine'])
+  assert.ok(lstatSync(file).isFile())
+})

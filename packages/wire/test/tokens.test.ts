@@ -1,10 +1,14 @@
 /** Token files under concurrent starts: see `src/node/tokens.ts`. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { chownSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { isFault } from '@breakfall/faults'
 import { tempFolder } from '../../../test/kit/folder.ts'
+import { readFleetKey } from '../src/node/fleet-key.ts'
+import { loadTokens } from '../src/node/tokens.ts'
 
 const THREADS = 2
 const FILES = 50
@@ -33,3 +37,19 @@ test('daemons that start at the same moment all read the same whole token', asyn
   for (const tokens of seen) assert.deepEqual(tokens, seen[0])
   assert.equal(readdirSync(folder).length, FILES, 'no draft is left')
 })
+
+test(
+  'a token or a key in a file of another user is refused: its owner could have chosen it',
+  { skip: process.getuid?.() !== 0 && 'only root can read one' },
+  (t) => {
+    const file = join(tempFolder(t), 'token')
+    writeFileSync(file, 'a-token-that-somebody-else-knows\n', { mode: 0o600 })
+    assert.equal(loadTokens(file).length, 1)
+    chownSync(file, 65_534, 65_534)
+    for (const load of [loadTokens, readFleetKey])
+      assert.throws(
+        () => load(file),
+        (thrown) => isFault(thrown) && /belongs to another user \(uid 65534\)/.test(thrown.error),
+      )
+  },
+)

@@ -11,6 +11,7 @@ import {
   type TreePath,
   withinAny,
 } from './listing.ts'
+import { GitError } from './git-command.ts'
 import type { ShadowStore, Snapshot } from './shadow-store.ts'
 
 export type LeftOut = { readonly path: string; readonly because: string }
@@ -35,6 +36,7 @@ export async function capture(store: ShadowStore, limits: CaptureLimits, signal:
       return await captureOnce(store, limits, signal)
     } catch (error) {
       signal.throwIfAborted()
+      if (attempt === ATTEMPTS && error instanceof GitError && error.isMoving) throw busy(error)
       if (error instanceof Fault || attempt === ATTEMPTS) throw error
       // A command changed files while git read them, or the index is damaged. The last attempt trusts nothing.
       if (attempt === ATTEMPTS - 1) store.forgetIndex()
@@ -110,6 +112,13 @@ function requireBudget(found: readonly FoundEntry[], added: ReadonlySet<TreePath
   for (const entry of found) if (entry.kind === 'file' && added.has(entry.path)) bytes += entry.bytes
   if (bytes > limits.bytesMax) throw tooMuch(`at most ${limits.bytesMax} bytes of checkpoints in a box`)
 }
+
+const busy = (cause: GitError): Fault =>
+  new Fault('workspace_busy', {
+    cause,
+    facts: { detail: 'a program changes files while they are read' },
+    message: { advice: 'Wait until it has ended, or end it, and try again.' },
+  })
 
 const tooMuch = (limit: string): Fault =>
   new Fault('quota_exceeded', {

@@ -54,20 +54,24 @@ export function runInPlace(place: CommandPlace, command: readonly string[], opti
       options.signal.removeEventListener('abort', stop)
       reject(error)
     })
-    child.on('close', (code) => {
+    child.on('close', (code, killedBy) => {
       options.signal.removeEventListener('abort', stop)
       if (options.signal.aborted) reject(options.signal.reason as Error)
       else if (code === 0 || (code !== null && code === options.accepts)) resolve(Buffer.concat(out))
       else if (code === OTHER_FOLDER) reject(otherFolder(place.workspace))
-      else reject(new GitError(command, code, size > OUTPUT_BYTES_MAX ? 'too much output' : errors.trim()))
+      else reject(new GitError(command, code ?? killedBy, size > OUTPUT_BYTES_MAX ? 'too much output' : errors.trim()))
     })
     child.stdin.end(options.input)
   })
 }
 
 export class GitError extends Error {
-  constructor(command: readonly string[], code: number | null, errors: string) {
+  /** A file was removed, or made shorter, while git read it. */
+  readonly isMoving: boolean
+
+  constructor(command: readonly string[], code: number | NodeJS.Signals | null, errors: string) {
     super(`${command.slice(0, 2).join(' ')} failed (${code ?? 'killed'}): ${errors.slice(0, 500)}`)
+    this.isMoving = code === 'SIGBUS' || code === SANDBOXED_SIGBUS || MOVING.test(errors)
   }
 }
 
@@ -76,6 +80,8 @@ export class GitError extends Error {
 const OUTPUT_BYTES_MAX = 512 * 1024 * 1024
 const ERROR_CHARS_MAX = 4_096
 const OTHER_FOLDER = 125
+const SANDBOXED_SIGBUS = 135 // git maps files, and the signal comes when a mapped file is cut
+const MOVING = /: No such file or directory|: Not a directory|while indexing|unstable object source/
 const [WORKSPACE, STORE] = ['/workspace', '/store']
 
 function wordsFor(place: CommandPlace, command: readonly string[], isSeeded: boolean): readonly string[] {

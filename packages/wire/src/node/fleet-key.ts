@@ -5,10 +5,10 @@
  * I2  A code contains its expiry, signed. The caller must make sure that it is used once: `nonce` identifies it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { Fault } from '@breakfall/faults'
 import { sameToken } from './guards.ts'
-import { makeSecretFile } from './tokens.ts'
+import { makeSecretFile, whyNotPrivate } from './tokens.ts'
 
 const KEY_CHARS_MIN = 16
 
@@ -57,11 +57,8 @@ export function readFleetKey(file: string, { isMade = false }: { readonly isMade
   else if (!existsSync(file)) throw wrong(`There is no key file ${file}. Copy it from a daemon of the fleet.`)
   const fd = openSync(file, 'r')
   try {
-    const mode = fstatSync(fd).mode & 0o777
-    if ((mode & 0o077) !== 0)
-      throw wrong(
-        `The fleet's key file ${file} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${file}`,
-      )
+    const why = whyNotPrivate(fd, file)
+    if (why !== undefined) throw wrong(`The fleet's key file ${file} ${why}`)
     const key = readFileSync(fd, 'utf8').trim()
     if (key.length < KEY_CHARS_MIN)
       throw wrong(`The fleet's key file ${file} has fewer than ${KEY_CHARS_MIN} characters. ${MAKE} ${file}`)

@@ -29,12 +29,8 @@ export function loadTokens(file: string): readonly TokenGrant[] {
   makeSecretFile(file)
   const fd = openSync(file, 'r')
   try {
-    const mode = fstatSync(fd).mode & 0o777
-    if ((mode & 0o077) !== 0) {
-      throw new Fault('invalid_request', {
-        error: `the token file ${file} can be read by others (mode ${mode.toString(8)}); run: chmod 600 ${file}`,
-      })
-    }
+    const why = whyNotPrivate(fd, file)
+    if (why !== undefined) throw new Fault('invalid_request', { error: `the token file ${file} ${why}` })
     const grants = parseTokens(readFileSync(fd, 'utf8'))
     if (grants.length === 0)
       throw new Fault('invalid_request', {
@@ -89,6 +85,17 @@ export function findGrant(grants: readonly TokenGrant[], token: string | undefin
 
 const SCOPE = 'scope='
 const READ_SCOPE = `${SCOPE}read`
+
+/** What to do about a file that other users can read; its owner counts, but not root. Undefined if only we can. */
+export function whyNotPrivate(fd: number, file: string): string | undefined {
+  const { mode, uid } = fstatSync(fd)
+  const bits = mode & 0o777
+  if ((bits & 0o077) !== 0) return `can be read by others (mode ${bits.toString(8)}); run: chmod 600 ${file}`
+  const isOurs = uid === 0 || uid === process.getuid?.()
+  return isOurs
+    ? undefined
+    : `belongs to another user (uid ${uid}), who can read it; remove it, or run: chown ${process.getuid?.() ?? ''} ${file}`
+}
 
 /** A file with one random secret, unless there is one already. It appears whole: no other process ever reads it empty. */
 export function makeSecretFile(file: string): void {
