@@ -109,6 +109,20 @@ test('a clock that is turned forward ends no wait while the daemon lives', async
   assert.deepEqual(results(await api.ended(id, turnId)), [['ok', 'act done 1']])
 })
 
+test('an approval expires when its time has passed, also if the clock is turned back meanwhile', async (t) => {
+  const bad = badServer(tempFolder(t))
+  let aheadMs = 0
+  const now = (): number => Date.now() + aheadMs
+  const policy = { approveMsMax: 2_000 }
+  const { api } = await rig(t, inOrder(act(1), done), { mcp: { s: bad.config }, limits, policy, now })
+  const { id } = await api.session({ tools: ['mcp__s'] })
+  const turnId = await api.prompt(id, 'go')
+  await api.events(id, isParked)
+  aheadMs = -365 * 24 * 3_600_000
+  const last = (await api.ended(id, turnId)).at(-1)
+  assert.equal(last?.type === 'turn-error' && last.category, 'approval_needed')
+})
+
 test('a trusted read-only tool does not wait; approve: always asks for it too', async (t) => {
   const bad = badServer(tempFolder(t))
   const look: ScriptedAnswer = { calls: [{ tool: 'mcp__s__look', arguments: {} }] }

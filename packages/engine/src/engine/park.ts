@@ -96,14 +96,17 @@ export async function stayParked(waits: WaitPort, session: LiveSession, parked: 
   const hasChanged = (): boolean => isChanged(settings(), before)
   const deadline = deadlineAt(turn, session.policy)
   const seen = session.waitSince(parked.since)
+  const [start, from] = [clock.now(), clock.elapsed()]
+  const reached = (): number => Math.max(clock.now(), start + clock.elapsed() - from) // a clock that is turned back delays nothing
   for (let probe = 0; ; probe += 1) {
     // By the clock, too: timers do not run while a machine sleeps. A session that is not kept was claimed to probe now (I5).
-    const probeAt = clock.now() + (session.isKept ? nextProbe(waits, clock, wait.for, probe) : 0)
+    const probeAt = reached() + (session.isKept ? nextProbe(waits, clock, wait.for, probe) : 0)
     const due = (): Due => {
-      const now = clock.now()
-      return dueAt(wait, now, { deadline, probeAt, aheadMs: Math.max(0, now - seen()) })
+      const [now, wall] = [reached(), clock.now()]
+      const ends = deadline === null ? null : deadline + now - wall // the turn's deadline goes by the clock on the wall
+      return dueAt(wait, now, { deadline: ends, probeAt, aheadMs: Math.max(0, wall - seen()) })
     }
-    if (await isWoken(session, due().at - clock.now())) return
+    if (await isWoken(session, due().at - reached())) return
     switch (due().now) {
       case 'deadline':
         return
