@@ -56,11 +56,11 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/model/src/client/stream-answer.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/relay/relay-run.ts': 'waits between the rungs that the answer machine chose',
   'packages/model/src/attempt/background.ts': 'waits shortly before it reads on, and polls for the end of a response',
-  'packages/engine/src/engine/engine.ts':
+  'packages/engine/src/loop/engine.ts':
     'waits until a time from the journal, and checks whether a full disk has room again',
-  'packages/engine/src/engine/coalesce.ts': 'batches journal writes',
-  'packages/engine/src/engine/session-commands.ts': 'polls for an outcome that a hint may not report',
-  'packages/engine/src/engine/ownership.ts': 'waits for a lease',
+  'packages/engine/src/session/coalesce.ts': 'batches journal writes',
+  'packages/engine/src/service/session-commands.ts': 'polls for an outcome that a hint may not report',
+  'packages/engine/src/session/ownership.ts': 'waits for a lease',
   'packages/supervisor/src/clock.ts': 'measures a limit in slices, because a machine may sleep',
   'packages/engine/src/poll.ts': 'asks the shared store now and then, whatever the last answer was',
   'packages/engine/src/store/postgres/group-append.ts': 'gives up on a connection, never on an append',

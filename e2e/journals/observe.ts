@@ -8,7 +8,7 @@ import { TurnView } from '../../packages/cli/src/render/turn-view.ts'
 import { fold } from '../../packages/console/src/fold/fold.ts'
 import { emptyFold, isSurvivable, survivedIn, type TurnView as PageTurn } from '../../packages/console/src/fold/view.ts'
 import { reduce } from '../../packages/engine/src/turn/reduce.ts'
-import { faultNotesOf } from '../../packages/engine/src/turn/seen-faults.ts'
+import { faultNotesOf } from '../../packages/engine/src/turn/fault-history.ts'
 import { EMPTY_FOLD, type SessionFold } from '../../packages/engine/src/turn/state.ts'
 import { turnView } from '../../packages/engine/src/turn/view.ts'
 

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 const ROOT = join(import.meta.dirname, '../..')
-const FOLDERS = ['engine/src/engine', 'engine/src/turn', 'model/src/machine']
+const ROOMS = ['session', 'boxes', 'tools', 'loop', 'service', 'turn'].map((room) => `engine/src/${room}`)
+const FOLDERS = [...ROOMS, 'model/src/machine']
 const sourceOf = (file: string): string => readFileSync(join(ROOT, 'packages', file), 'utf8')
 const listed = (file: string): unknown => JSON.parse(readFileSync(join(ROOT, 'sim', file), 'utf8'))
 

@@ -6,7 +6,7 @@ import { DAEMON_HEADER } from '@breakfall/wire'
 import { bearerToken, createService, type HttpServer, refuseIfReadOnly, type Route } from '@breakfall/wire/node'
 import { chaosHandlers } from './api/chaos.ts'
 import { checkpointHandlers } from './api/checkpoints.ts'
-import { ConsoleDoor, ticketsInMemory, ticketsInStore } from './api/console-door.ts'
+import { ConsoleAuth, ticketsInMemory, ticketsInStore } from './api/console-auth.ts'
 import { consoleHandlers } from './api/console.ts'
 import { fleetHandlers } from './api/fleet.ts'
 import { mcpHandlers } from './api/mcp.ts'
@@ -14,7 +14,7 @@ import { createMetrics } from './api/metrics.ts'
 import { routesOf } from './api/operations.ts'
 import { processHandlers } from './api/processes.ts'
 import { runnerHandlers } from './api/runners.ts'
-import { seenHandlers } from './api/seen.ts'
+import { faultHistoryHandlers } from './api/fault-history.ts'
 import { sessionHandlers } from './api/sessions.ts'
 import { systemHandlers } from './api/system.ts'
 import { parkedCategories } from './api/turn-metrics.ts'
@@ -85,7 +85,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     observer.changed.add((sessionId) => hub.changed(sessionId))
     const recovered = await opened.recover()
     const tickets = store.runners === undefined ? ticketsInMemory() : ticketsInStore(store.runners)
-    const door = new ConsoleDoor(
+    const auth = new ConsoleAuth(
       () => tokens.grants,
       () => store.now(),
       tickets,
@@ -97,7 +97,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       hub,
       limits,
       hosts,
-      grantOf: (given) => door.grantOf(given),
+      grantOf: (given) => auth.grantOf(given),
       onFault: (fault) => logFault(log, fault, {}),
     })
     metrics.countSockets(() => sockets.connections)
@@ -123,8 +123,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       ...mcpHandlers(opened.mcpServers),
       ...fleetHandlers(store),
       ...runnerHandlers(opened.runnerFleet),
-      ...consoleHandlers(door, options.console ?? NO_CONSOLE),
-      ...seenHandlers(store),
+      ...consoleHandlers(auth, options.console ?? NO_CONSOLE),
+      ...faultHistoryHandlers(store),
       ...chaosHandlers(options.chaos),
     })
     const service = createService({
@@ -134,7 +134,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       hosts,
       headers: { [DAEMON_HEADER]: name },
       authorize: (req) => {
-        const grant = door.grantOf(bearerToken(req))
+        const grant = auth.grantOf(bearerToken(req))
         if (grant === undefined) throw new Fault('unauthorized')
         refuseIfReadOnly(grant, req.method)
       },

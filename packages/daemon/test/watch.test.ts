@@ -15,7 +15,7 @@ import { WebSocket } from 'ws'
 import { atEnd } from '../../../test/kit/folder.ts'
 import { framesOf } from '../../../test/kit/sse.ts'
 import { systemClock } from '../../engine/src/clock.ts'
-import { WatchHub } from '../../engine/src/engine/watch-hub.ts'
+import { WatchHub } from '../../engine/src/service/watch-hub.ts'
 import { rig } from './support/setup.ts'
 
 class Watching {

@@ -1,3 +1,3 @@
 /** Reads the journal on disk. A separate entry, because a reader needs none of the daemon's servers and starts three times as fast. */
-export { selectionOf } from './engine/session-selection.ts'
+export { selectionOf } from './service/session-selection.ts'
 export { type JournalReader, readJournal } from './store/sqlite-reader.ts'

@@ -18,7 +18,7 @@ import {
 } from '@breakfall/model/internal'
 import type { EventDraft, SessionEvent } from '@breakfall/wire'
 import fc from 'fast-check'
-import { discardDrafts, retryDraft } from '../src/engine/answer-writer.ts'
+import { discardDrafts, retryDraft } from '../src/loop/answer-writer.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold, type TurnFold } from '../src/turn/state.ts'
 

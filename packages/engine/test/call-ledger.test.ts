@@ -1,9 +1,9 @@
 /** Who knows whether a call may have started, and that only the session changes itself. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mayHaveReachedBox } from '../src/engine/box-tools.ts'
-import { CallLedger } from '../src/engine/call-ledger.ts'
-import type { LiveSession } from '../src/engine/live-session.ts'
+import { mayHaveReachedBox } from '../src/tools/box-tools.ts'
+import { CallLedger } from '../src/session/call-ledger.ts'
+import type { OwnedSession } from '../src/session/owned-session.ts'
 import { reduce } from '../src/turn/reduce.ts'
 import { EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft } from './support/events.ts'
@@ -57,7 +57,7 @@ test('in the box that a session moved to, nothing has started', () => {
 })
 
 test('nothing of a session can be assigned from outside', () => {
-  const noField: [Assignable<LiveSession>] extends [never] ? true : false = true // checked by the compiler
+  const noField: [Assignable<OwnedSession>] extends [never] ? true : false = true // checked by the compiler
   assert.ok(noField)
 })
 

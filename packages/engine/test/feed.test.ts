@@ -1,7 +1,7 @@
 /** Readers of a journal whose last events a failover of the store lost, and whose owner appends them again. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Feed } from '../src/engine/feed.ts'
+import { Feed } from '../src/session/feed.ts'
 import type { StoredEvent } from '../src/store/store.ts'
 
 const event = (seq: number): StoredEvent => ({ seq, turnId: 't', type: 'step-start', body: `{"seq":${seq}}` })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { edited, noteOf, textOf, wasWritten } from '../src/engine/file-bytes.ts'
+import { edited, noteOf, textOf, wasWritten } from '../src/tools/file-bytes.ts'
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1')
 

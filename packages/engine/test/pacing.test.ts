@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../src/clock.ts'
-import { Pacing } from '../src/engine/pacing.ts'
+import { Pacing } from '../src/loop/pacing.ts'
 
 test('a fresh probe starts after it was asked for, and all who ask while one runs share the next one', async () => {
   const pacing = new Pacing({ probeMs: 60_000, clock: systemClock({ now: Date.now }) })

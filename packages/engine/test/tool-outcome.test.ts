@@ -1,7 +1,7 @@
 /** What a model reads about a call that has no answer. It decides by these words whether to call again. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BOX_LOST, CANCELLED_BEFORE, CANCELLED_LATE, notRun, unknownOutcome } from '../src/engine/tool-outcome.ts'
+import { BOX_LOST, CANCELLED_BEFORE, CANCELLED_LATE, notRun, unknownOutcome } from '../src/turn/tool-outcome.ts'
 
 test('each way in which a call ends without an answer has one sentence', () => {
   const told = [

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleep } from '@breakfall/faults'
-import { Wakes } from '../src/engine/wakes.ts'
+import { Wakes } from '../src/session/wakes.ts'
 
 /** A turn's loop: it looks at the state, and waits in several ways until the state is what it needs. */
 async function untilDone(wakes: Wakes, isDone: () => boolean): Promise<void> {

@@ -1,18 +1,18 @@
 /** What brings a browser to the console: its files, and the exchange of a ticket for a token. */
 import { bearerToken } from '@breakfall/wire/node'
-import type { ConsoleDoor } from './console-door.ts'
+import type { ConsoleAuth } from './console-auth.ts'
 import type { ConsolePage } from '../options.ts'
 import { sendAsset, sendPage } from './console-page.ts'
 import type { SomeHandlers } from './operations.ts'
 
-export function consoleHandlers(door: ConsoleDoor, page: ConsolePage) {
+export function consoleHandlers(auth: ConsoleAuth, page: ConsolePage) {
   return {
     console: (context) => sendPage(context, page),
     consoleFile: (context) => sendAsset(context, page),
     createConsoleTicket: async ({ body, req }) => {
       await body()
-      return door.ticket(bearerToken(req))
+      return auth.ticket(bearerToken(req))
     },
-    createConsoleToken: async ({ body }) => door.exchange((await body()).ticket),
+    createConsoleToken: async ({ body }) => auth.exchange((await body()).ticket),
   } satisfies SomeHandlers
 }

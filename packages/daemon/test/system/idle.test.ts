@@ -2,7 +2,7 @@
 import { LIMIT } from '../../../../test/kit/wait.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LiveSession } from '../../../engine/src/engine/live-session.ts'
+import type { OwnedSession } from '../../../engine/src/session/owned-session.ts'
 import { types } from '../support/api.ts'
 import { inOrder } from '../../../engine/test/support/scripted-model.ts'
 import { rig } from '../support/setup.ts'
@@ -47,7 +47,7 @@ test('a session that a request uses stays in memory, and a second request waits 
   const { loader } = daemon.sessions
   const { id } = await api.session({ title: 'before', tools: [] })
   const others = await Promise.all(Array.from({ length: 70 }, () => api.session({ tools: [] })))
-  const isUsed = Promise.withResolvers<LiveSession>()
+  const isUsed = Promise.withResolvers<OwnedSession>()
   const goOn = Promise.withResolvers<void>()
   const used = loader.use(id, async (session) => {
     isUsed.resolve(session)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempFolder } from '../../../../test/kit/folder.ts'
 import { LIMIT } from '../../../../test/kit/wait.ts'
-import { overlaps } from '../../../engine/src/engine/folders.ts'
+import { overlaps } from '../../../engine/src/session/folders.ts'
 import { rig } from '../support/setup.ts'
 import { types } from '../support/api.ts'
 

@@ -1,4 +1,5 @@
 /** Which joined runner gets a session's box. Pure: the dice come in as an argument. */
+import type { SessionData } from '../rows.ts'
 import type { LostBecause, RunnerRow } from '../store/sharing.ts'
 
 /** What a session asks of its runner. */
@@ -16,6 +17,13 @@ export type Wanted = {
 }
 
 export const ANYWHERE: Wanted = { labels: [] }
+
+export const placementRequest = ({ placement, box }: Pick<SessionData, 'placement' | 'box'>): Wanted => ({
+  labels: placement?.labels ?? [],
+  replace: placement?.replace,
+  isolation: box.isolation?.min,
+  workspace: box.workspace,
+})
 
 const SILENT_MS_MAX = 30_000 // three missed registrations
 

@@ -8,8 +8,13 @@ import {
   textIn,
   textOrNullIn,
 } from './sqlite-statements.ts'
-import { FAULT_FATES, type FaultFate, type FaultNotes } from '../turn/seen-faults.ts'
-import { type FaultGroup, type FaultOccurrence, type FaultSelection, type OccurrenceSelection } from './seen.ts'
+import { FAULT_FATES, type FaultFate, type FaultNotes } from '../turn/fault-history.ts'
+import {
+  type FaultGroup,
+  type FaultOccurrence,
+  type FaultSelection,
+  type OccurrenceSelection,
+} from './fault-history.ts'
 
 export const FAULTS_TABLE = `
 CREATE TABLE faults (

@@ -11,8 +11,8 @@
 import type { FaultReport } from '@breakfall/faults'
 import type { SessionFilter, SessionState, Turn, TurnSummary } from '@breakfall/wire'
 import type { CancelRequest, NewSession, SessionData, SessionOwner, SessionPage, SessionRow } from '../rows.ts'
-import type { FaultNotes } from '../turn/seen-faults.ts'
-import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from './seen.ts'
+import type { FaultNotes } from '../turn/fault-history.ts'
+import type { FaultGroup, FaultOccurrence, FaultSelection, OccurrenceSelection } from './fault-history.ts'
 import type { CommandOutcome, Coordination } from './sharing.ts'
 
 /** Sessions, their events, and who may write them. */

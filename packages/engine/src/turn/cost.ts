@@ -1,7 +1,11 @@
-/** What a turn costs, from prices per million tokens. Pure. Unknown is never 0. */
+/** What a turn uses and what that costs, from prices per million tokens. Pure. Unknown is never 0. */
 import type { ApiName } from '@breakfall/model'
+import { addUsage as sumOf } from '@breakfall/model/internal'
 import type { Cost, Usage } from '@breakfall/wire'
 import type { ModelFacts } from '@breakfall/wire/internal'
+
+/** As far as events report it. */
+export const addUsage = (sum: Usage, more: Usage | undefined): Usage => (more === undefined ? sum : sumOf(sum, more))
 
 /** Per million tokens. Without a price for what a cache read or took, that counts as any other input. */
 export type Price = {

@@ -11,11 +11,10 @@ import { initialAnswer, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
 import { FIRST_STATUS, firstRecord, questionOf, recordAfter, statusAfter } from '@breakfall/wire/turn'
 import { advanced } from './answer-events.ts'
-import { addCost, NO_COST } from './cost.ts'
+import { addUsage, addCost, NO_COST } from './cost.ts'
 import type { Approval, ToolCall, ToolCallRequest, Entry, EntryPlace, SessionFold, TurnFold } from './state.ts'
 import { NO_USAGE, UNCOUNTED } from './state.ts'
 import { compacted } from './compaction.ts'
-import { addUsage } from './usage.ts'
 import { withCount, withRefusal } from './window.ts'
 
 export function reduce(state: SessionFold, event: AnyEvent): SessionFold {

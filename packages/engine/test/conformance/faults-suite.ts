@@ -1,7 +1,7 @@
 /** Faults by fingerprint, as every store must count them. */
 import assert from 'node:assert/strict'
-import type { FaultFate, SeenFault } from '../../src/turn/seen-faults.ts'
-import type { FaultSelection } from '../../src/store/seen.ts'
+import type { FaultFate, SeenFault } from '../../src/turn/fault-history.ts'
+import type { FaultSelection } from '../../src/store/fault-history.ts'
 import type { SessionRow } from '../../src/rows.ts'
 import type { Store } from '../../src/store/store.ts'
 import { appendOf, claimed, refused, TURN_ID } from './store-kit.ts'

@@ -15,21 +15,21 @@ import {
   parseEvent,
   type SessionEvent,
 } from '@breakfall/wire'
-import { cancelTurn, endTurn } from '../../src/engine/ending.ts'
-import { LiveSession } from '../../src/engine/live-session.ts'
-import { recoverTurn } from '../../src/engine/recover.ts'
-import { BuiltInTools, CustomTools } from '../../src/engine/box-tools.ts'
-import { McpTools } from '../../src/engine/mcp-call.ts'
-import type { SessionParts } from '../../src/engine/session-parts.ts'
-import { ToolCatalog } from '../../src/engine/tool-catalog.ts'
-import type { Feed } from '../../src/engine/feed.ts'
-import type { Feeds } from '../../src/engine/feeds.ts'
-import type { Folders } from '../../src/engine/folders.ts'
-import { Observer } from '../../src/engine/observer.ts'
-import type { LeaseGate } from '../../src/engine/ownership.ts'
+import { cancelTurn, endTurn } from '../../src/loop/end-turn.ts'
+import { OwnedSession } from '../../src/session/owned-session.ts'
+import { recoverTurn } from '../../src/loop/recover.ts'
+import { BuiltInTools, CustomTools } from '../../src/tools/box-tools.ts'
+import { McpTools } from '../../src/tools/mcp.ts'
+import type { SessionParts } from '../../src/session/session-parts.ts'
+import { ToolCatalog } from '../../src/tools/catalog.ts'
+import type { Feed } from '../../src/session/feed.ts'
+import type { Feeds } from '../../src/session/feeds.ts'
+import type { Folders } from '../../src/session/folders.ts'
+import { Observer } from '../../src/session/observer.ts'
+import type { LeaseGate } from '../../src/session/ownership.ts'
 import { systemClock } from '../../src/clock.ts'
 import { singleDaemonCoordination } from '../../src/store/single-daemon.ts'
-import type { McpServers } from '../../src/outside/outside-tools.ts'
+import type { McpServers } from '../../src/tools/mcp-servers.ts'
 import { LOST } from '../../src/runner/joined-runners.ts'
 import type { Runners } from '../../src/runner/runners.ts'
 import { Secrets } from '../../src/secrets.ts'
@@ -133,7 +133,7 @@ export class CallWorld {
     const life: Life = { isOver: false, session: undefined }
     const runners = part<Runners>({ ...this.#runnersFor(life), clock: CLOCK, limits: LIMITS })
     const tools = toolsOver(runners)
-    const session = new LiveSession(this.#parts(life, tools), this.#row, fold, 0)
+    const session = new OwnedSession(this.#parts(life, tools), this.#row, fold, 0)
     life.session = session
     if (this.#cancel !== null) session.rememberCancel(TURN, this.#cancel)
     try {
@@ -148,7 +148,7 @@ export class CallWorld {
   }
 
   /** False if no call is left. */
-  async #step(life: Life, tools: ToolCatalog, session: LiveSession): Promise<boolean> {
+  async #step(life: Life, tools: ToolCatalog, session: OwnedSession): Promise<boolean> {
     const circumstances = { policy: POLICY, request: NO_REQUEST, now: NOW, approvalFor: () => null }
     assert.ok((this.#moments += 1) < MOMENTS_MAX, `it does not end, after ${this.story.join('; ')}`)
     const command = next(session.look(), { ...circumstances, cancel: session.cancelOf(TURN) })
@@ -352,7 +352,7 @@ export class CallWorld {
 
 const MOMENTS_MAX = 500
 
-type Life = { isOver: boolean; session: LiveSession | undefined }
+type Life = { isOver: boolean; session: OwnedSession | undefined }
 
 class Died extends Error {}
 

@@ -4,7 +4,7 @@ export { FIRST_STATUS, type RetryWait, retryAt, statusAfter, type TurnStatus } f
 export {
   continuesByItself,
   countsAsFault,
-  isHandover,
+  isDaemonShutdown,
   needsPerson,
   type Park,
   type ParkedFault,

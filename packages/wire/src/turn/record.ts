@@ -4,7 +4,7 @@
  */
 import type { SessionEvent, SessionEventOf } from '../events.ts'
 import type { EventType } from '../names.ts'
-import { isHandover } from './wait.ts'
+import { isDaemonShutdown } from './wait.ts'
 
 export type TurnRecord = {
   /** Its events in the journal, except for those that come by the hundred. */
@@ -57,7 +57,7 @@ const BY_THE_HUNDRED: ReadonlySet<EventType> = new Set([
 const MARKS_MAX = 64
 
 function markOf(event: SessionEvent): string {
-  if (event.type === 'parked') return isHandover(event.fault.category) ? '' : 'p'
+  if (event.type === 'parked') return isDaemonShutdown(event.fault.category) ? '' : 'p'
   if (event.type === 'tool-result') return event.outcome === 'unknown' ? '?' : ''
   return MARKS[event.type] ?? ''
 }

@@ -2,7 +2,7 @@
 import type { SessionEvent } from '../events.ts'
 import type { EventType, TurnState } from '../names.ts'
 import { countFaults, type FaultCount, NO_FAULTS } from './faults.ts'
-import { isHandover } from './wait.ts'
+import { isDaemonShutdown } from './wait.ts'
 
 export type TurnStatus = {
   readonly state: TurnState
@@ -45,7 +45,7 @@ function retryAfter({ retry }: TurnStatus, event: SessionEvent): RetryWait | nul
     const { attempt, max, nextAt, fault } = event
     return { attempt, max, nextAt, category: fault.category }
   }
-  if (ASIDE.has(event.type) || (event.type === 'parked' && isHandover(event.fault.category))) return retry
+  if (ASIDE.has(event.type) || (event.type === 'parked' && isDaemonShutdown(event.fault.category))) return retry
   const isNewDaemon = event.type === 'taken-over' || (event.type === 'resumed' && event.because === 'restart')
   return isNewDaemon && retry !== null && Date.parse(retry.nextAt) > Date.parse(event.at) ? retry : null
 }

@@ -63,7 +63,7 @@ type ShownTurn = {
 
 export function waitsFor(fault: ParkedFault): WaitsFor {
   const row = isFaultCategory(fault.category) ? FAULTS[fault.category] : undefined
-  if (isHandover(fault.category)) return 'restart'
+  if (isDaemonShutdown(fault.category)) return 'restart'
   if (questionOf({ fault }) !== undefined) return 'person'
   // Only the journal's own disk can be probed: a runner's disk may be on another machine.
   if (fault.category === 'journal_full') return (fault.boundary ?? row?.boundary) === 'journal' ? 'journal' : 'time'
@@ -84,10 +84,11 @@ export const resetsByItself = ({ category }: Pick<ParkedFault, 'category'>): boo
   category === 'model_quota_exhausted'
 
 /** A daemon that shuts down parks its turns, and the next one resumes them. It costs neither a park nor an attempt. */
-export const isHandover = (category: string): boolean => category === 'shutting_down'
+export const isDaemonShutdown = (category: string): boolean => category === 'shutting_down'
 
 /** I2 */
-export const countsAsFault = (park: Park): boolean => questionOf(park) === undefined && !isHandover(park.fault.category)
+export const countsAsFault = (park: Park): boolean =>
+  questionOf(park) === undefined && !isDaemonShutdown(park.fault.category)
 
 // ---- details ----
 

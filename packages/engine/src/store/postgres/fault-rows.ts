@@ -1,8 +1,13 @@
 /** Faults by fingerprint, in the shared store: see `../seen.ts`. */
 import { groupOf, occurrenceOf } from '../sqlite-faults.ts'
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
-import { FAULT_FATES, type FaultNotes } from '../../turn/seen-faults.ts'
-import { type FaultGroup, type FaultOccurrence, type FaultSelection, type OccurrenceSelection } from '../seen.ts'
+import { FAULT_FATES, type FaultNotes } from '../../turn/fault-history.ts'
+import {
+  type FaultGroup,
+  type FaultOccurrence,
+  type FaultSelection,
+  type OccurrenceSelection,
+} from '../fault-history.ts'
 import type { Pool } from './pool.ts'
 import { table } from './unnest.ts'
 import { clean, isText, isUuid } from './values.ts'

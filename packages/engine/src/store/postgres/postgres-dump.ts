@@ -1,5 +1,5 @@
 /** The sessions of a shared store, to be exported, checked or imported. Other daemons may run meanwhile. */
-import { faultNotesIn } from '../../turn/seen-faults.ts'
+import { faultNotesIn } from '../../turn/fault-history.ts'
 import { EVENT_BYTES } from '../sqlite-open.ts'
 import { numberIn, type Row, textIn } from '../sqlite-statements.ts'
 import { CHAIN_START } from '../chain.ts'
