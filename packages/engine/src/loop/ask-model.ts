@@ -7,18 +7,27 @@
  *     a shorter conversation, the next model of the list.
  * I2  Only `nextRung` says what follows, from the state that the journal folds into.
  */
-import { type Fault, faultFrom, isFault } from '@breakfall/faults'
+import { Fault, faultFrom, isFault } from '@breakfall/faults'
 import { isCutAtLimit } from '@breakfall/faults/internal'
 import type { AnswerRequest, Fallback, TryEvent, TryOptions, Usage } from '@breakfall/model'
-import { ladderOf, nextRung, type Target, targetsOf } from '@breakfall/model/internal'
+import {
+  canContinue,
+  ladderOf,
+  nextRung,
+  shownText,
+  takesPrefill,
+  type Target,
+  targetsOf,
+} from '@breakfall/model/internal'
+import { planCompaction } from '../turn/compaction.ts'
 import type { LocalModel, LocalModelRequest } from '../model-server.ts'
 import type { Providers, TurnModel } from '../providers/providers.ts'
 import { type Price, priceOf, usedOf } from '../turn/cost.ts'
-import { fixedBytes } from '../turn/messages.ts'
+import { conversationBytes, fixedBytes, toMessages } from '../turn/messages.ts'
 import { deadlineAt } from '../turn/next.ts'
 import type { RequestFacts } from '../turn/state.ts'
 import type { EventDraftOf } from '@breakfall/wire'
-import { type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
+import { AnswerWriter, type AttemptWriter, discardDrafts, retryDraft } from './answer-writer.ts'
 import type { OwnedSession } from '../session/owned-session.ts'
 import { CONTINUE, type StepResult } from '../turn/step-result.ts'
 import { waitForServer } from './served-wait.ts'
@@ -59,6 +68,31 @@ export type Question = {
   readonly canContinue: boolean
   /** A shorter request is possible. */
   readonly canCompact: () => boolean
+}
+
+/** Makes one attempt at the answer of a step. */
+export async function performAnswer(models: ModelPort, session: OwnedSession, attempt: number): Promise<StepResult> {
+  const offered = await models.tools.onOffer(session)
+  const { fold } = session
+  const kept = shownText(session.currentTurn.answer)
+  const messages = toMessages(fold.entries, systemOf(models, session))
+  const request = { messages, tools: offered.specs, promptCache: true }
+  const chosen = await targetFor(models, session, request)
+  if (kept !== '' && !canContinue(chosen.target, kept)) return takeBack(session)
+  const facts = requestFacts(models, session)
+  const requestBytes = facts.fixedBytes + conversationBytes(fold.entries)
+  return askModel(models, session, chosen, {
+    attempt,
+    kept,
+    requestBytes,
+    writer: new AnswerWriter(models.tools, session, attempt, {
+      requestBytes,
+      definitions: offered.definitions,
+      price: chosen.price,
+    }),
+    canContinue: takesPrefill(chosen.target),
+    canCompact: () => planCompaction(session.fold, facts) !== null,
+  })
 }
 
 export async function targetFor(
@@ -124,6 +158,21 @@ export async function askModel(
 }
 
 // ---- details, in the order they are used above ----
+
+/** The configured model cannot continue the kept text: the text is discarded, and the model is asked for the whole answer. */
+async function takeBack(session: OwnedSession): Promise<StepResult> {
+  const turn = session.currentTurn
+  const because = new Fault('model_stream_interrupted', {
+    turnId: turn.id,
+    message: {
+      happened: 'The model that is configured now cannot continue an interrupted answer.',
+      action: 'Breakfall will ask for the whole answer.',
+      advice: '',
+    },
+  }).report
+  await session.append(...discardDrafts(turn, turn.answer.parts, because))
+  return CONTINUE
+}
 
 /** The system prompt of the turn. Journals of earlier versions do not have it. */
 export const systemOf = (models: ModelPort, session: OwnedSession): string =>

@@ -325,10 +325,9 @@ export class OwnedSession {
 
   /** Gives the session up, if nothing here uses it. `isUrgent`: even if its turn is worked on; it is due at once then. */
   async giveUp(isUrgent = false): Promise<void> {
-    if (this.isKept || this.#isLost) return
-    const atOnce = { wakeAt: new Date(this.clock.now()).toISOString(), waitFor: null }
+    if (this.#isLost) return
     await this.transact((fold) => {
-      const release = this.#releaseOf(fold) ?? (isUrgent ? atOnce : null)
+      const release = this.#releaseOf(fold, isUrgent)
       return release === null || (this.isInUse && !isUrgent) ? null : { drafts: [], release }
     })
   }
@@ -450,12 +449,16 @@ export class OwnedSession {
   /** I4 */
   #releaseAfter(fold: SessionFold, events: readonly SessionEvent[]): Release | undefined {
     const isEnd = events.some((event) => event.type === 'parked' || isTerminal(event))
-    return !this.isKept && isEnd && !this.isInUse ? (this.#releaseOf(fold) ?? undefined) : undefined
+    return isEnd && !this.isInUse ? (this.#releaseOf(fold) ?? undefined) : undefined
   }
 
-  #releaseOf(fold: SessionFold): Release | null {
+  /** Null: the session stays ours. `isUrgent`: not even if its turn is worked on; then it is due at once. */
+  #releaseOf(fold: SessionFold, isUrgent = false): Release | null {
+    if (this.isKept) return null
+    const now = this.clock.now()
     const isCancelled = this.cancelOf(fold.turn?.id) !== null
-    return releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now: this.clock.now() })
+    const release = releaseOf(fold, { policy: this.policy, runnerId: this.data.runnerId, isCancelled, now })
+    return release ?? (isUrgent ? { wakeAt: new Date(now).toISOString(), waitFor: null } : null)
   }
 
   #updatedAt(events: readonly SessionEvent[]): string {
