@@ -123,6 +123,20 @@ test('an approval expires when its time has passed, also if the clock is turned 
   assert.equal(last?.type === 'turn-error' && last.category, 'approval_needed')
 })
 
+test('a call whose box has no known level makes the box first, and asks if that is no sandbox', async (t) => {
+  const command = { calls: [{ tool: 'bash', arguments: { command: 'echo ran' } }] }
+  const runner = { isolation: 'process', level: 'process' } as const
+  const { api } = await rig(t, inOrder(command, done), { runner })
+  const { id } = await api.session({}) // no runner is known yet
+  const turnId = await api.prompt(id, 'go')
+  const asked = await api.events(id, isParked)
+  assert.match(question(asked)?.why ?? '', /no sandbox/)
+  assert.deepEqual(results(asked), [])
+  const callId = question(asked)?.callId
+  await api.call('POST', `/v1/turns/${turnId}/approve`, { callId, decision: 'allow' })
+  assert.deepEqual(results(await api.ended(id, turnId)), [['ok', 'ran']])
+})
+
 test('a trusted read-only tool does not wait; approve: always asks for it too', async (t) => {
   const bad = badServer(tempFolder(t))
   const look: ScriptedAnswer = { calls: [{ tool: 'mcp__s__look', arguments: {} }] }
