@@ -71,7 +71,9 @@ test('a key in the URL of an upstream is in no log, metric or live view', async 
 })
 
 test('a watcher sees live streams, faults and recoveries', async (t) => {
-  const { gateway } = await stand(t, [[reset], [head(), role, text('Hello'), pause(50), finish('stop'), lastChunk]])
+  const looked = Promise.withResolvers<void>()
+  const waits = (): Promise<void> => looked.promise
+  const { gateway } = await stand(t, [[reset], [head(), role, text('Hello'), waits, finish('stop'), lastChunk]])
   const notes: WatchNote[] = []
   gateway.watch.subscribe((note) => {
     if (note !== undefined) notes.push(note)
@@ -81,6 +83,7 @@ test('a watcher sees live streams, faults and recoveries', async (t) => {
   assert.equal(live?.attempt, 2)
   assert.equal(live?.model, 'fake-1')
   assert.equal(live?.lastFault, 'model_stream_interrupted')
+  looked.resolve()
   await res.text()
   assert.deepEqual(
     notes.map(({ kind }) => kind),
