@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { ask } from './collect.ts'
 import { startModelServer } from '../../../test/kit/model-server.ts'
 import { answer, callStart, done, finish, role, text, toolAnswer } from '../../../test/kit/openai-frames.ts'
-import { fin, head, lastChunk, reset } from '../../../test/kit/plays.ts'
+import { fin, head, json, lastChunk, reset } from '../../../test/kit/plays.ts'
 
 test('a proper answer comes as deltas, usage and one done', async (t) => {
   const model = await startModelServer([answer('Hello', ' world')])
@@ -70,4 +70,33 @@ test('a call without arguments of a tool that needs them is not run as an empty 
     got.calls.map(({ arguments: args }) => args),
     [{ command: 'ls' }],
   )
+})
+
+test('a conversation that only this server refuses is repaired, and from then on sent like that', async (t) => {
+  const told = { message: 'Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.', code: '3280' }
+  const model = await startModelServer([
+    json(400, told),
+    answer('Hello'),
+    answer('again'),
+    json(400, told),
+    answer('no'),
+  ])
+  t.after(() => model.close())
+  const call = { id: 'call_1', type: 'function' as const, function: { name: 'bash', arguments: '{}' } }
+  const messages = [
+    { role: 'user' as const, content: 'go' },
+    { role: 'assistant' as const, content: null, tool_calls: [call] },
+    { role: 'tool' as const, tool_call_id: 'call_1', content: 'ok' },
+  ]
+  const got = await ask(model.url, { messages })
+  assert.equal(got.text, 'Hello')
+  const [failed] = got.failed
+  assert.deepEqual([failed?.fault.category, failed?.fault.reason, failed?.action], ['model_history_invalid', 'call_id_malformed', 'retry']) // prettier-ignore
+  assert.match(failed?.fault.error ?? '', /has repaired it \(call_id_malformed, messages\.1\)\. Breakfall will retry/)
+  const more = [...messages, { role: 'assistant' as const, content: 'a' }, { role: 'user' as const, content: 'b' }]
+  assert.equal((await ask(model.url, { messages: more })).text, 'again')
+  assert.equal(model.requests.length, 3, 'the second answer needed no refusal')
+  for (const { text: sent } of model.requests.slice(1)) assert.doesNotMatch(sent, /call_1"/)
+  const refused = await ask(model.url, { messages: more })
+  assert.deepEqual([refused.fault?.fault.category, model.requests.length], ['model_history_invalid', 4])
 })

@@ -1,16 +1,20 @@
 /** One attempt whose answer goes into a queue of events, for a caller that asks a model itself. */
 import { randomUUID } from 'node:crypto'
 import type { Fault, FaultReport, Policy } from '@breakfall/faults'
-import { MemoryBudget } from '@breakfall/wire/node'
+import { MemoryBudget, unboundedShare } from '@breakfall/wire/node'
 import { AnswerAttempt, type AnswerSink } from '../attempt/answer-attempt.ts'
+import type { AttemptRequest } from '../attempt/attempt.ts'
 import { withReplay } from '../attempt/replay.ts'
 import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from '../attempt/target.ts'
 import type { CallTrace, ProgressEvent } from '../contract/answer.ts'
 import type { Verdict } from '../dialects/proof.ts'
 import type { TextPart, ToolPart } from '../dialects/read-answer.ts'
-import { monotonicMs } from '../lib/clock.ts'
+import { monotonicMs, systemNow } from '../lib/clock.ts'
+import { parsedOr } from '../lib/json.ts'
 import { continuationGate, prefillOf } from '../machine/kept-text.ts'
 import { PrefixGate } from '../machine/prefix-gate.ts'
+import { Conversations } from '../repair/conversations.ts'
+import { RequestRepair } from '../repair/request-repair.ts'
 import type { MachineEvent } from '../machine/reduce-answer.ts'
 import type { ShownPart } from '../machine/state.ts'
 
@@ -46,6 +50,9 @@ export type AttemptResult =
 /** Of all answers that this process asks for itself, such as those of a daemon's sessions. */
 export const clientMemory = new MemoryBudget(192 * 1024 * 1024)
 
+/** Those that a server refused and that were repaired. */
+const clientConversations = new Conversations(systemNow)
+
 const DRAFT_MS = 1_000 // between two drafts of one call
 const DELTA_CHARS_MAX = 4_096
 
@@ -57,6 +64,7 @@ export class QueuedAttempt implements AnswerSink {
   #lastShown: ShownDelta | undefined
   #lastDelta: TextDelta | undefined
   readonly #drafts = new Map<string, number>()
+  #repair: RequestRepair | undefined
 
   constructor(options: QueuedOptions) {
     const { attempt, target, kept, trace, lastFault = null } = options
@@ -73,7 +81,7 @@ export class QueuedAttempt implements AnswerSink {
         baseUrl: request.baseUrl,
         request: (maxTokens = request.maxTokens) => {
           const asked = attemptRequest({ ...target, request: { ...request, maxTokens } }, prefillOf(kept))
-          return withReplay(asked, request.baseUrl, profile)
+          return withReplay(resumed ? asked : this.#repaired(asked), request.baseUrl, profile)
         },
         isLimitOpen: request.maxTokens === undefined,
         isBackground: isBackground(target),
@@ -100,9 +108,34 @@ export class QueuedAttempt implements AnswerSink {
     const verdict = await this.#attempt.run().finally(() => this.#attempt.memory.close())
     const { phase, usage, diverged, progress } = this.#attempt
     if (phase === 'stream') events.push({ type: 'usage', attempt, usage })
-    if (!verdict.complete) return { complete: false, fault: verdict.fault, diverged, contentStarted: progress > 0 }
+    if (!verdict.complete) return { complete: false, fault: this.#refused(verdict.fault), diverged, contentStarted: progress > 0 } // prettier-ignore
     this.#releaseCalls(verdict.calls)
     return { complete: true, finish: verdict.finish, proven: verdict.proven }
+  }
+
+  /** With the conversation as an earlier attempt had to repair it. */
+  #repaired(asked: AttemptRequest): AttemptRequest {
+    const { api, request } = this.#options.target
+    const blocks = [asked.body].flat().map((part) => (typeof part === 'string' ? Buffer.from(part) : part))
+    const key = `${request.baseUrl} ${api} ${request.model}`
+    this.#repair = new RequestRepair(blocks, { api, key, conversations: clientConversations, memory: unboundedShare() })
+    return { ...asked, body: this.#repair.body }
+  }
+
+  /** A refused conversation that can be repaired is worth another attempt, once. */
+  #refused(fault: Fault): Fault {
+    const repair = this.#repair
+    const { refusal, errorFrame, progress } = this.#attempt
+    const isHistory = fault.category === 'model_history_invalid'
+    const isRefused = isHistory || (repair?.isKnown === true && fault.category === 'model_bad_request')
+    if (repair === undefined || !isRefused || progress > 0) return fault
+    const wasKnown = repair.isKnown
+    const said = refusal?.body.toString() ?? errorFrame?.data ?? fault.errorRaw
+    const isRepaired = repair.refused(refusal?.status ?? 200, parsedOr(said))
+    const note = repair.notes.at(-1)
+    if (wasKnown || !isRepaired || note === undefined || !repair.taken()) return fault
+    const happened = `The model provider rejected the conversation, and Breakfall has repaired it (${note.cause}, ${note.place}).`
+    return fault.with({ next: 'retry', message: { happened } })
   }
 
   pause(): void {

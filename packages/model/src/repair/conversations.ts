@@ -61,17 +61,18 @@ export class Conversations {
     return found
   }
 
-  /** It was taken: it is kept, and from now on it is the newest. */
-  keep(key: string, list: readonly Buffer[], { causes, place, edits }: KnownRepair): void {
+  /** It is kept, and from now on it is the newest. False if it is too long for that. */
+  keep(key: string, list: readonly Buffer[], { causes, place, edits }: KnownRepair): boolean {
     const length = edits.reduce((most, { to }) => Math.max(most, to), 0)
     const bytes = edits.reduce((sum, { text }) => sum + text.length, 0)
     const digest = digestsAt(list, new Set([length])).get(length)
-    if (edits.length === 0 || digest === undefined || bytes > CONVERSATIONS_LIMITS.editBytesMax) return
+    if (edits.length === 0 || digest === undefined || bytes > CONVERSATIONS_LIMITS.editBytesMax) return false
     for (const entry of this.#entries)
       if (entry.key === key && entry.length === length && entry.digest === digest) this.#entries.delete(entry)
     this.#entries.add({ key, causes, place, edits, length, digest, usedAt: this.#now() })
     const [oldest] = this.#entries
     if (this.#entries.size > CONVERSATIONS_LIMITS.conversationsMax && oldest !== undefined) this.#entries.delete(oldest) // I2
+    return true
   }
 
   forget(entry: KnownRepair): void {

@@ -87,16 +87,16 @@ export class RequestRepair {
     return true
   }
 
-  /** The server took what was sent. The next requests of this conversation are repaired in the same way. */
-  taken(): void {
+  /** The server took what was sent. The next requests of this conversation are repaired in the same way. False if they cannot be. */
+  taken(): boolean {
     const { conversations, key } = this.#options
     const [first] = this.#notes
     const from = this.#listFrom
-    if (this.#known !== undefined || first === undefined || from === undefined) return
+    if (this.#known !== undefined || first === undefined || from === undefined) return false
     const causes = this.#notes.map(({ cause }) => cause)
     const edits = this.#edits.map(({ from: at, to, text }) => ({ from: at - from, to: to - from, text }))
-    if (edits.some(({ from: at }) => at < 0) || causes.some((cause) => ONCE_ONLY.has(cause))) return
-    conversations.keep(key, between(this.#client, from, Number.POSITIVE_INFINITY), {
+    if (edits.some(({ from: at }) => at < 0) || causes.some((cause) => ONCE_ONLY.has(cause))) return false
+    return conversations.keep(key, between(this.#client, from, Number.POSITIVE_INFINITY), {
       causes,
       place: first.place,
       edits,
