@@ -13,7 +13,7 @@ import { responsesBody } from '../../model/src/dialects/responses-body.ts'
 import { chooseProfile } from '../../model/src/contract/profiles.ts'
 import { toMessages } from '../src/turn/messages.ts'
 import { reduce } from '../src/turn/reduce.ts'
-import { EMPTY_FOLD, type SessionFold } from '../src/turn/state.ts'
+import { EMPTY_FOLD, NO_USAGE, type SessionFold } from '../src/turn/state.ts'
 import { eventsOf, type TestDraft, turnError } from './support/events.ts'
 
 const PROFILE = chooseProfile('generic', 'http://127.0.0.1/v1')
@@ -117,7 +117,7 @@ test('every prefix of any journal', () => {
             break
           case 'says':
             said(one.text)
-            drafts.push({ type: 'turn-end', finish: 'stop', proven: true, text: one.text, steps: step, usage: {}, elapsedMs: 1 } as unknown as TestDraft) // prettier-ignore
+            drafts.push({ type: 'turn-end', text: one.text, usage: NO_USAGE, steps: step, faultsSurvived: 0 })
             step = 0
         }
       }
