@@ -130,9 +130,9 @@ test('a README leads only to files of its package, and names pages of the reposi
   }
 })
 
-test('breakfall is smaller than 3 MB packed, and @breakfall/model smaller than 200 kB', () => {
+test('breakfall is smaller than 3 MB packed, and @breakfall/model smaller than 260 kB', () => {
   assert.ok(packageOf('breakfall').size <= 3_000_000, `${packageOf('breakfall').size}`)
-  assert.ok(packageOf('@breakfall/model').size <= 200_000, `${packageOf('@breakfall/model').size}`)
+  assert.ok(packageOf('@breakfall/model').size <= 260_000, `${packageOf('@breakfall/model').size}`)
 })
 
 test('nothing in the packages refers to a TypeScript file, a private package or the checkout', () => {
