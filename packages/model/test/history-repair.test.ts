@@ -443,6 +443,18 @@ test('a repair from memory that is refused is forgotten, and the client’s own 
   assert.ok(next.refused(400, REFUSED), 'and judged as if nothing was known')
 })
 
+test('a request that is not refused is not read for this, whatever other conversations were repaired', () => {
+  const { conversations } = known()
+  const unread = new Proxy<Buffer[]>([], {
+    get: () => assert.fail('the body is read'),
+  })
+  const options = { api: 'anthropic-messages', conversations, memory: unboundedShare() } as const
+  const other = new RequestRepair(unread, { ...options, key: 'another server or model' })
+  assert.equal(other.body, unread)
+  assert.ok(!other.taken())
+  assert.ok(!other.refused(429, 'slow down'))
+})
+
 test('however many conversations break, the memory for them is bounded', () => {
   const conversations = new Conversations(() => 1)
   for (let at = 0; at < 1_000; at++) {
