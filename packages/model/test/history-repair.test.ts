@@ -428,6 +428,10 @@ test('an edited beginning, another server and an hour later are not repaired fro
   assert.ok(!plain([...OPEN, ...LATER]))
   assert.ok(plain([user('other'), ...OPEN.slice(1), ...LATER]))
   assert.ok(plain([...OPEN, ...LATER], 'another server'))
+  now += 3_600_000 - 1
+  assert.ok(!plain([...OPEN, ...LATER]), 'each request makes it last')
+  now += 3_600_000 - 1
+  assert.ok(!plain([...OPEN, ...LATER]))
   now += 3_600_001
   assert.ok(plain([...OPEN, ...LATER]))
   assert.equal(conversations.size, 0)

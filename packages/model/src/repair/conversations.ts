@@ -50,7 +50,7 @@ export class Conversations {
     return false
   }
 
-  /** The longest repaired beginning of this list. `list`: its bytes, from behind the bracket. */
+  /** The longest repaired beginning of this list, which is the newest from now on. `list`: its bytes, from behind the bracket. */
   find(key: string, list: readonly Buffer[]): Entry | undefined {
     this.#forgetIdle()
     const known = [...this.#entries].filter((entry) => entry.key === key)
@@ -58,7 +58,11 @@ export class Conversations {
     const [found] = known
       .filter(({ length, digest }) => digests.get(length) === digest) // I1
       .toSorted((one, other) => other.length - one.length)
-    return found
+    if (found === undefined) return undefined
+    const used = { ...found, usedAt: this.#now() }
+    this.#entries.delete(found)
+    this.#entries.add(used)
+    return used
   }
 
   /** It is kept, and from now on it is the newest. False if it is too long for that. */
