@@ -79,6 +79,7 @@ const SLEEPING_LOOPS: Readonly<Record<string, string>> = {
   'packages/client/src/connection.ts': 'reads a stream: its timer ends a connection that is silent',
   'packages/mcp/src/connection.ts': 'listens again for changes of the tools',
   'packages/mcp/src/http-link.ts': 'connects again: each attempt asks decide',
+  'packages/mcp/src/server.ts': 'sends a call again that its server put off, at most ten times',
   'packages/mcp/src/tasks.ts': 'polls for the end of a task at the pace that its server sets',
   'packages/chaos/src/exchange.ts': 'injects delays',
   'packages/chaos/src/rehearsal/server.ts': 'paces a scripted answer',

@@ -199,6 +199,46 @@ test(
 )
 
 test(
+  "a server's question is answered at a terminal field by field, or from another one by approve --value",
+  { ...LIMIT, skip: !hasTerminals },
+  async () => {
+    await using desk = await Desk.start([act(1), act(2), say('all done')])
+    const good = badServer(desk.folder, 'asks')
+    desk.config(`${table('good', good.config)}${ONLY}[model]\nbaseUrl = "${desk.model.url}"\nname = "any"\n`)
+    const run = desk.place.startInTerminal(['run', 'go'])
+    await run.shown(/\[y\] allow/)
+    run.press('y')
+    await run.shown(/\? good asks: Which account\?[^]*\[y\] answer {3}\[n\] decline/)
+    run.press('y')
+    await run.shown(/account \(text; required\)[^]*> /)
+    run.press('mine\r')
+    await run.shown(/limit \(whole number; default: 5\)[^]*> /)
+    run.press('7\r')
+    await run.shown(/✓ answered[^]*"n":2\}[^]*\[y\] allow/)
+    run.press('y')
+    await run.shown(/✓ answered[^]*asks: Which account[^]*\[y\] answer/)
+    const [waiting] = (await desk.command(['approve', '--json'])).json
+    const session = String(waiting?.['sessionId'])
+    const listed = await desk.command(['approve'])
+    assert.match(
+      listed.lines.join('\n'),
+      /its server asks: Which account\?[^]*account \(text; required\)[^]*--value account=…/,
+    )
+    const missing = await desk.command(['approve', session])
+    assert.deepEqual([missing.code, /The question needs account/.test(missing.stderr)], [2, true])
+    const given = await desk.command(['approve', session, '--value', 'account=theirs'])
+    assert.equal(given.code, 0, given.stderr)
+    await run.shown(/all done/)
+    assert.equal(await run.code, 0, run.text())
+    const accepted = (content: object): string => `acted ${JSON.stringify({ action: 'accept', content })}`
+    assert.deepEqual(
+      good.lines().filter((line) => line.startsWith('acted')),
+      [accepted({ account: 'mine', limit: 7 }), accepted({ account: 'theirs', limit: 5 })],
+    )
+  },
+)
+
+test(
   'at a terminal, Ctrl-C leaves the question for later: exit 4, and the call has not run',
   { ...LIMIT, skip: !hasTerminals },
   async () => {

@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { Fault } from '@breakfall/faults'
 import type { SessionEvent } from '@breakfall/wire'
 import fc from 'fast-check'
-import { notWaiting } from '../src/commands/approve/approve.ts'
+import { lastAnswer, notWaiting } from '../src/commands/approve/approve.ts'
 import { Approvals } from '../src/commands/run/approvals.ts'
 import { CTRL_C, ENTER, keysOf, type KeyState, NO_KEYS, OTHER } from '../src/commands/run/keys.ts'
 import { callText } from '../src/render/call-text.ts'
@@ -219,10 +219,8 @@ test('for a call that was answered before, approve says when and how', async () 
       await Promise.resolve()
     }
     const viewer = { events: replayed, session: () => assert.fail('its turn knows its events') }
-    const fault = await notWaiting(
-      viewer,
-      aTurn({ state: 'running', parked: null, firstSeq: request.seq, lastSeq: seq }),
-    )
+    const turn = aTurn({ state: 'running', parked: null, firstSeq: request.seq, lastSeq: seq })
+    const fault = notWaiting(turn, await lastAnswer(viewer, turn))
     assert.equal(fault.category, 'turn_not_parked')
     assert.equal(fault.error, `This call no longer waits: it was ${word} at 2026-11-15 12:00:00 UTC.`)
   }

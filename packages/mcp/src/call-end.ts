@@ -13,11 +13,14 @@ import {
   SdkHttpError,
   UnauthorizedError,
 } from '@modelcontextprotocol/client'
+import { firstMessage, type InputRequired } from './question.ts'
 import type { TaskHandle, TrackedCall } from './tap.ts'
+
+export type Answered = { readonly kind: 'answered'; readonly text: string; readonly isError: boolean }
 
 export type CallEnd =
   /** The server answered. */
-  | { readonly kind: 'answered'; readonly text: string; readonly isError: boolean }
+  | Answered
   /** It certainly did not run. */
   | { readonly kind: 'refused'; readonly fault: Fault }
   /** It may have run. */
@@ -25,6 +28,9 @@ export type CallEnd =
   | { readonly kind: 'cancelled' }
   /** The server works on it; the handle outlives us. */
   | { readonly kind: 'task'; readonly task: TaskHandle }
+
+/** How one request of a call ended: the server may also need something before it answers. */
+export type RequestEnd = CallEnd | { readonly kind: 'asks'; readonly input: InputRequired }
 
 /** Who was called, for messages. */
 export type Callee = { readonly name: string; readonly address?: string | undefined }
@@ -42,7 +48,6 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
   })
   const away: FaultCategory = callee.address === undefined ? 'mcp_server_failed' : 'mcp_unreachable'
   if (call.isCut) return lost(away, 'its response was cut off')
-  if (call.asked !== undefined) return { kind: 'answered', isError: true, text: asksText(call.asked) }
   const isUnrefreshed = isFault(thrown) && thrown.category === 'mcp_unreachable' && thrown.report.sideEffects === 'none'
   if (isUnrefreshed) return { kind: 'refused', fault: thrown } // the server refused the token, and there is no new one yet
   if (SdkHttpError.isInstance(thrown)) return httpEnd(thrown, callee)
@@ -63,6 +68,16 @@ export function endOf(thrown: unknown, call: TrackedCall, callee: Callee): CallE
   return classified.category === 'other'
     ? lost(away, messageOf(thrown))
     : { kind: 'lost', fault: classified.with({ sideEffects: 'unknown' }) }
+}
+
+/** The server may have done a part of the call before it asked. `why`: why there is no answer. */
+export function asksEnd(input: InputRequired, why: string): CallEnd {
+  const question = firstMessage(input).slice(0, 1_000)
+  const asked =
+    question === ''
+      ? 'its server asked for it again and again.'
+      : `its server asks for input, ${why}. It asks: ${question}`
+  return { kind: 'answered', isError: true, text: `This call was not completed: ${asked}` }
 }
 
 /** The call took too long, and says nothing about the connection. */
@@ -99,12 +114,6 @@ function scopeFault(thrown: InstanceType<typeof InsufficientScopeError>, { name 
   }
   return new Fault('mcp_auth_failed', { cause: thrown, sideEffects: 'none', facts: { name }, message })
 }
-
-/** Its server may have done a part of it before it asked. */
-const asksText = (question: string): string =>
-  question === ''
-    ? 'This call was not completed: its server asked for it again and again.'
-    : `This call was not completed: its server asks for input, which Breakfall cannot give. It asks: ${question.slice(0, 1_000)}`
 
 /**
  * By their meaning, some answers are given before anything runs. Any other may come from a proxy that lost the server's answer, or
@@ -154,7 +163,7 @@ function sdkEnd(
 }
 
 /** The client of the SDK has told the server to stop. */
-function timeoutFault(cause: unknown, category: FaultCategory, callee: Callee): Fault {
+export function timeoutFault(cause: unknown, category: FaultCategory, callee: Callee): Fault {
   const message = {
     happened: `The MCP server ${callee.name} did not answer in time; a stop request was sent.`,
     advice: `callMs of [mcp.${callee.name}] says how long a call may go without an answer or progress.`,

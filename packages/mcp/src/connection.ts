@@ -3,6 +3,7 @@
  * protocol; a new run of a server, or a new session, is a new connection.
  */
 import { sleep } from '@breakfall/faults'
+import { TIMER_MS_MAX } from '@breakfall/faults/internal'
 import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
@@ -13,11 +14,13 @@ import {
 } from '@modelcontextprotocol/client'
 import manifest from '../package.json' with { type: 'json' }
 import type { Fault } from '@breakfall/faults'
-import { type CallEnd, type Callee, endOf, messageOf } from './call-end.ts'
+import { type Answered, type Callee, endOf, messageOf, type RequestEnd } from './call-end.ts'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
-import { textOf } from './content.ts'
-import { CALL_KEY, NOT_FROM_SERVER, type Tap } from './tap.ts'
+import { isToolResult, textOf } from './content.ts'
+import { IdleLimit } from './idle-limit.ts'
+import { type Continues, formIn, type McpAnswer, type McpQuestion, withDefaults } from './question.ts'
+import { CALL_KEY, type LateAnswer, NOT_FROM_SERVER, type Tap } from './tap.ts'
 import { type McpTool, toolsOf, type ToolList } from './tool.ts'
 import type { McpServerConfig } from './config.ts'
 
@@ -37,28 +40,17 @@ export type ConnectionOptions = {
   readonly address?: string | undefined
   /** The server's tools have changed, or it cannot list them now. */
   readonly onTools: (list: ToolList | undefined) => void
-  readonly onQuestion: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
+  /** Questions of the server can be answered. */
+  readonly canAsk: boolean
 }
-
-/** What a server wants to know before it can answer a call (elicitation). */
-export type McpQuestion = {
-  readonly server: string
-  readonly message: string
-  /** The fields of the answer. */
-  readonly schema: Readonly<Record<string, unknown>>
-  readonly signal: AbortSignal
-}
-
-export type McpAnswer =
-  /** Fields that are left out get their defaults. */
-  | { readonly action: 'accept'; readonly content: Record<string, string | number | boolean | string[]> }
-  | { readonly action: 'decline' | 'cancel' }
 
 export type CallRequest = {
   readonly tool: McpTool
   readonly arguments: Readonly<Record<string, unknown>>
   /** Names this call for good: the same call has the same key after a crash. */
   readonly key: string
+  /** It continues after a question. */
+  readonly continues?: Continues | undefined
 }
 
 export type CallOptions = {
@@ -66,12 +58,19 @@ export type CallOptions = {
   readonly callMs: number
   /** The server reported progress. */
   readonly onProgress?: ((message: string) => void) | undefined
+  readonly onQuestion?: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
+  /** The answer to a call that had taken too long. */
+  readonly onLate?: ((answer: Answered) => void) | undefined
 }
+
+type OpenCall = Pick<CallOptions, 'onQuestion'> & { readonly idle: IdleLimit }
 
 const CLIENT_INFO = { name: 'breakfall', version: manifest.version }
 /** A request without an effect. */
-const CHECKED = { isSent: true, isCut: false, task: undefined, asked: undefined }
+const CHECKED = { isSent: true, isCut: false, task: undefined, input: undefined, onLate: undefined }
 const CAPABILITIES = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+const capabilitiesOf = ({ canAsk }: Pick<ConnectionOptions, 'canAsk'>) =>
+  canAsk ? { ...CAPABILITIES, ...ELICITATION } : CAPABILITIES
 const ELICITATION = { elicitation: { form: { applyDefaults: true } } }
 const TASK_TTL_MS = 3_600_000
 const LISTEN_MS = 10_000
@@ -86,6 +85,7 @@ export class Connection {
   #failedLists = 0
   #relisting: NodeJS.Timeout | undefined
   readonly #life = new AbortController()
+  readonly #open = new Set<OpenCall>()
 
   private constructor(options: ConnectionOptions, client: Client) {
     this.#options = options
@@ -96,20 +96,21 @@ export class Connection {
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { tap, prior, startMs, handshakeMs = startMs, signal } = options
     const limits = { timeout: handshakeMs, ...(signal === undefined ? {} : { signal }) }
-    const { name, onQuestion } = options
+    const { canAsk } = options
     const client = new Client(CLIENT_INFO, {
-      capabilities: onQuestion === undefined ? CAPABILITIES : { ...CAPABILITIES, ...ELICITATION },
+      capabilities: capabilitiesOf(options),
+      inputRequired: { autoFulfill: false }, // `McpServer` does: the answer may take a day, and the journal has it before it leaves
       versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(MCP_LIMITS.probeMs, startMs) } },
       listMaxPages: MCP_LIMITS.pagesMax,
     })
     client.onerror = () => undefined // a message that nobody can read; the request that it belongs to times out
-    if (onQuestion !== undefined)
-      client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq: { signal } }) => {
-        const schema = 'requestedSchema' in params ? { ...params.requestedSchema } : {}
-        return onQuestion({ server: name, message: params.message, schema, signal })
+    const connection = new Connection(options, client)
+    if (canAsk)
+      client.setRequestHandler('elicitation/create', async ({ method, params }, { mcpReq: { signal } }) => {
+        const answer = await connection.#ask({ method, params }, signal)
+        return answer.action === 'accept' ? { ...answer, content: { ...answer.content } } : answer
       })
     await client.connect(tap, { ...limits, ...(prior === undefined ? {} : { prior }) })
-    const connection = new Connection(options, client)
     try {
       await connection.#relist(limits)
       connection.#followChanges()
@@ -168,26 +169,53 @@ export class Connection {
     return this.#options.tap.hasAnsweredLate ? undefined : { kind: 'legacy' }
   }
 
-  async call({ tool, arguments: given, key }: CallRequest, options: CallOptions): Promise<CallEnd> {
+  async call({ tool, arguments: given, key, continues }: CallRequest, options: CallOptions): Promise<RequestEnd> {
     const { tap } = this.#options
-    const { signal, callMs, onProgress } = options
+    const { signal, callMs, onProgress, onQuestion } = options
     const tracked = tap.track(key)
     const task = tool.needsTask && !this.isModern ? { task: { ttl: TASK_TTL_MS } } : {}
-    const params = { name: tool.tool, arguments: { ...given }, _meta: { [CALL_KEY]: key }, ...task }
+    const params = {
+      name: tool.tool,
+      arguments: { ...given },
+      _meta: { [CALL_KEY]: key },
+      ...task,
+      ...retryOf(continues),
+    }
+    using idle = new IdleLimit(callMs, callMs * MCP_LIMITS.callMsMaxFactor)
+    const open = { onQuestion, idle }
+    this.#open.add(open)
     try {
       const result = await this.#client.callTool(params, {
-        signal,
-        timeout: callMs,
-        maxTotalTimeout: callMs * MCP_LIMITS.callMsMaxFactor,
-        resetTimeoutOnProgress: true,
-        onprogress: ({ message }) => onProgress?.(message ?? ''), // without a callback the client asks for no progress
+        signal: AbortSignal.any([signal, idle.signal]),
+        timeout: TIMER_MS_MAX, // `idle` knows when a person is asked
+        onprogress: ({ message }) => {
+          idle.restart()
+          onProgress?.(message ?? '') // without a callback the client asks for no progress
+        },
       })
       return { kind: 'answered', ...textOf(result) }
     } catch (thrown) {
       if (tracked.task !== undefined) return { kind: 'task', task: tracked.task }
-      return signal.aborted ? { kind: 'cancelled' } : endOf(thrown, tracked, this.#callee)
+      if (signal.aborted) return { kind: 'cancelled' }
+      if (idle.signal.aborted) tracked.onLate = (answer) => options.onLate?.(lateEnd(answer))
+      if (tracked.input !== undefined && !tracked.isCut) return { kind: 'asks', input: tracked.input }
+      return endOf(idle.signal.aborted ? idle.signal.reason : thrown, tracked, this.#callee)
     } finally {
+      this.#open.delete(open)
       tap.untrack(key)
+    }
+  }
+
+  /** A question in the middle of a call. It does not say of which, so it is put only if there is no doubt. */
+  async #ask(request: unknown, signal: AbortSignal): Promise<McpAnswer> {
+    const form = formIn(request)
+    const [call, ...others] = this.#open
+    if (form === undefined || call?.onQuestion === undefined || others.length > 0) return { action: 'cancel' }
+    call.idle.stop()
+    try {
+      return withDefaults(await call.onQuestion({ ...form, continues: undefined, signal }), form.schema)
+    } finally {
+      call.idle.restart()
     }
   }
 
@@ -199,7 +227,7 @@ export class Connection {
           _meta: {
             [PROTOCOL_VERSION_META_KEY]: version,
             [CLIENT_INFO_META_KEY]: CLIENT_INFO,
-            [CLIENT_CAPABILITIES_META_KEY]: CAPABILITIES,
+            [CLIENT_CAPABILITIES_META_KEY]: capabilitiesOf(this.#options),
           },
         }
       : {}
@@ -211,8 +239,6 @@ export class Connection {
     clearTimeout(this.#relisting)
     await this.#client.close().catch(() => undefined) // it is closed already
   }
-
-  // ---- details ----
 
   get #callee(): Callee {
     const { name, address } = this.#options
@@ -270,3 +296,20 @@ export class Connection {
     }
   }
 }
+
+// ---- details ----
+
+const lateEnd = (answer: LateAnswer): Answered =>
+  'error' in answer
+    ? { kind: 'answered', isError: true, text: answer.error }
+    : isToolResult(answer.result)
+      ? { kind: 'answered', ...textOf(answer.result) }
+      : { kind: 'answered', isError: true, text: 'It answered, but its result cannot be used.' }
+
+const retryOf = (continues: Continues | undefined): object =>
+  continues === undefined
+    ? {}
+    : {
+        ...(Object.keys(continues.responses).length === 0 ? {} : { inputResponses: continues.responses }),
+        ...(continues.state === undefined ? {} : { requestState: continues.state }),
+      }

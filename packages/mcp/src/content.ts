@@ -1,5 +1,5 @@
 /** What a tool returned, as text for a model. Everything that is left out is named. Pure. */
-import type { CallToolResult } from '@modelcontextprotocol/client'
+import { type CallToolResult, isSpecType } from '@modelcontextprotocol/client'
 import { MCP_LIMITS } from './config.ts'
 
 export type ToolText = { readonly text: string; readonly isError: boolean }
@@ -12,6 +12,8 @@ export function textOf(result: Pick<CallToolResult, 'content' | 'structuredConte
   const text = parts.filter((part) => part !== '').join('\n')
   return { text: bounded(text) || '(no output)', isError: result.isError === true }
 }
+
+export const isToolResult = (value: unknown): value is CallToolResult => isSpecType.CallToolResult(value)
 
 // ---- details ----
 

@@ -7,7 +7,6 @@ import { join } from 'node:path'
 import { sweepOrphans } from '@breakfall/supervisor'
 import { MCP_LIMITS, type McpLimits, type McpServerConfig } from './config.ts'
 import { Eras } from './eras.ts'
-import type { McpAnswer, McpQuestion } from './connection.ts'
 import { McpServer, type McpStatus } from './server.ts'
 import { type McpTool, serverIn } from './tool.ts'
 
@@ -17,8 +16,8 @@ export type McpHostOptions = {
   readonly limits?: Partial<McpLimits> | undefined
   /** Tokens that a server uses from now on, and that must not appear anywhere. */
   readonly onSecrets?: ((secrets: readonly string[], name: string) => void) | undefined
-  /** Answers what a server asks during a call. Without it, servers learn that the client does not support it. */
-  readonly onQuestion?: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
+  /** Calls come with `onQuestion`. Otherwise servers learn that they cannot ask. */
+  readonly canAsk?: boolean | undefined
   /** A server changed its state or its tools. */
   readonly onChange?: ((name: string) => void) | undefined
 }
@@ -47,14 +46,14 @@ export class McpHost {
     for (const [name, config] of Object.entries(configs)) {
       if (this.#servers.has(name)) continue
       this.#sweep()
-      const { stateDir, onChange, onQuestion, onSecrets = () => undefined } = this.#options
+      const { stateDir, onChange, canAsk = false, onSecrets = () => undefined } = this.#options
       const server = new McpServer({
         name,
         config,
         stateDir,
         eras: this.#eras,
         limits: this.#limits,
-        onQuestion,
+        canAsk,
         onSecrets: (secrets) => onSecrets(secrets, name),
         onState: () => onChange?.(name),
       })

@@ -167,7 +167,7 @@ export class HttpLink implements Link {
   }
 
   async #open(signal: AbortSignal): Promise<Connection> {
-    const { name, config, eras, limits, onQuestion, onTools } = this.#options
+    const { name, config, eras, limits, canAsk, onTools } = this.#options
     const transport = new StreamableHTTPClientTransport(new URL(config.url ?? ''), {
       requestInit: { headers: { ...config.headers } },
       ...this.#authProvider(),
@@ -185,7 +185,7 @@ export class HttpLink implements Link {
         name,
         config,
         prior,
-        onQuestion,
+        canAsk,
         onTools,
         tap: new Tap(transport),
         startMs: this.#startMs,

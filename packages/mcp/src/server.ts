@@ -6,9 +6,9 @@
  * I3  A call that left is never sent again, also if its session is gone. A call that certainly did not leave waits for a connection.
  * I4  A lost session is found by a request without an effect, before a call, if the server could have forgotten it meanwhile.
  */
-import { Fault, isFault } from '@breakfall/faults'
+import { Fault, isFault, sleep } from '@breakfall/faults'
 import type { McpDetail } from '@breakfall/wire'
-import type { CallEnd } from './call-end.ts'
+import { type Answered, asksEnd, type CallEnd, type RequestEnd } from './call-end.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
@@ -16,6 +16,14 @@ import type { Connection } from './connection.ts'
 import { HttpLink } from './http-link.ts'
 import type { LastExit, Link, McpState } from './link.ts'
 import { type LinkOptions, StdioLink } from './stdio-link.ts'
+import {
+  type Continues,
+  formIn,
+  type InputRequired,
+  type McpAnswer,
+  type McpQuestion,
+  withDefaults,
+} from './question.ts'
 import type { TaskHandle } from './tap.ts'
 import { followTask } from './tasks.ts'
 import type { McpTool, RefusedTool } from './tool.ts'
@@ -41,15 +49,22 @@ export type ToolCallRequest = {
   readonly hash?: string | undefined
   /** Names this call for good. */
   readonly key: string
+  /** An earlier process made the call, and this is what the person answered who was asked. */
+  readonly continues?: Continues | undefined
 }
 
 export type ToolCallOptions = {
   readonly signal: AbortSignal
+  /** Before each request that leaves for the call: another one follows when a question was answered. */
   readonly onSent?: (() => Promise<void>) | undefined
   /** What `onSent` announced did not leave after all; it is called again before the next attempt. */
   readonly onUnsent?: (() => Promise<void>) | undefined
   readonly onTask?: ((taskId: string) => Promise<void>) | undefined
   readonly onProgress?: ((message: string) => void) | undefined
+  /** Asks a person. Without it, a call that needs that is not completed. */
+  readonly onQuestion?: ((question: McpQuestion) => Promise<McpAnswer>) | undefined
+  /** The call was `lost` because it took too long, and has been answered after all. */
+  readonly onLate?: ((answer: Answered) => void) | undefined
 }
 
 export class McpServer {
@@ -176,11 +191,23 @@ export class McpServer {
 
   async call(request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
     const { signal } = options
-    const until = systemNow() + this.awayMs
+    let { continues } = request
+    let until = systemNow() + this.awayMs
+    let rounds = 0
     for (let attempt = 1; ; attempt += 1) {
       const connection = await this.#connection(signal, until)
       if (isFault(connection)) return signal.aborted ? { kind: 'cancelled' } : { kind: 'refused', fault: connection }
-      const end = await this.#callOn(connection, request, options)
+      const end = await this.#callOn(connection, { ...request, continues }, options)
+      if (end.kind === 'asks') {
+        if (++rounds > ROUNDS_MAX) return asksEnd(end.input, 'again and again')
+        const answered = await answersTo(end.input, options)
+        if (signal.aborted) return { kind: 'cancelled' }
+        if (answered === undefined) return asksEnd(end.input, 'which Breakfall cannot give')
+        continues = answered
+        until = systemNow() + this.awayMs
+        attempt = 0
+        continue
+      }
       if (end.kind === 'task') {
         await options.onTask?.(end.task.taskId)
         return this.follow(end.task, signal)
@@ -233,14 +260,14 @@ export class McpServer {
     return fault ?? new Fault(category, { facts: { name: this.name, detail } })
   }
 
-  async #callOn(connection: Connection, request: ToolCallRequest, options: ToolCallOptions): Promise<CallEnd> {
+  async #callOn(connection: Connection, request: ToolCallRequest, options: ToolCallOptions): Promise<RequestEnd> {
     const tool = this.#tools.get(request.tool)
     if (tool === undefined || (request.hash !== undefined && request.hash !== tool.hash))
       return { kind: 'refused', fault: notOffered(request, tool !== undefined) } // I2
     await options.onSent?.() // I1
-    const { signal, onProgress } = options
-    const given = { tool, arguments: request.arguments, key: request.key }
-    return connection.call(given, { signal, callMs: this.#callMs, onProgress })
+    const { signal, onProgress, onQuestion, onLate } = options
+    const given = { tool, arguments: request.arguments, key: request.key, continues: request.continues }
+    return connection.call(given, { signal, callMs: this.#callMs, onProgress, onQuestion, onLate })
   }
 }
 
@@ -248,6 +275,25 @@ export class McpServer {
 const NOT_BROKEN: ReadonlySet<string> = new Set(['tool_not_offered', 'payload_too_large'])
 
 const ATTEMPTS_MAX = 5
+
+const ROUNDS_MAX = 10 // as the client of the SDK
+const PAUSE_MS = 250
+
+/** What continues the call: the person was asked everything, or the server only wants the call once more. Undefined: it cannot be given. */
+async function answersTo(
+  { requests, state }: InputRequired,
+  { signal, onQuestion }: ToolCallOptions,
+): Promise<Continues | undefined> {
+  const responses: Record<string, McpAnswer> = {}
+  for (const [open, request] of Object.entries(requests)) {
+    const form = formIn(request)
+    if (form === undefined || onQuestion === undefined) return undefined
+    const continues = { state, open, responses: { ...responses } }
+    responses[open] = withDefaults(await onQuestion({ ...form, continues, signal }), form.schema)
+  }
+  if (Object.keys(requests).length === 0) await sleep(PAUSE_MS, signal)
+  return { state, responses }
+}
 
 /** It did not leave, and it may once the server is back. What a server answers with a status has reached one. */
 const isUnsent = ({ kind, fault }: Extract<CallEnd, { readonly fault: Fault }>): boolean =>

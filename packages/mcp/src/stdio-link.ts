@@ -13,7 +13,7 @@ import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isTimeout, isWrongAnswer, messageOf } from './call-end.ts'
 import { isoNow } from './clock.ts'
 import type { McpLimits, McpServerConfig } from './config.ts'
-import { Connection, type ConnectionOptions } from './connection.ts'
+import { Connection } from './connection.ts'
 import { environmentFor } from './environment.ts'
 import type { Eras } from './eras.ts'
 import { FAILED_STARTS_MAX, type LastExit, type Link, LogTail, type McpState, Waiters } from './link.ts'
@@ -29,7 +29,7 @@ export type LinkOptions = {
   readonly limits: McpLimits
   /** Folder in which running children and logins are recorded. */
   readonly stateDir: string | undefined
-  readonly onQuestion: ConnectionOptions['onQuestion']
+  readonly canAsk: boolean
   readonly onSecrets: (secrets: readonly string[]) => void
   readonly onTools: (list: ToolList | undefined) => void
   readonly onState: () => void
@@ -212,7 +212,7 @@ export class StdioLink implements Link {
   }
 
   async #handshake(pipe: Pipe): Promise<boolean> {
-    const { name, config, eras, onQuestion, onTools } = this.#options
+    const { name, config, eras, canAsk, onTools } = this.#options
     const known = eras.prior(config)
     try {
       const connection = await Connection.open({
@@ -223,7 +223,7 @@ export class StdioLink implements Link {
         startMs: this.#startMs,
         handshakeMs: NO_LIMIT_MS, // I4
         relistMs: this.#options.limits.relistMs,
-        onQuestion,
+        canAsk,
         onTools,
       })
       if (pipe.isOver) {

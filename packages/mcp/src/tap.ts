@@ -9,6 +9,7 @@
  */
 import { isObject } from '@breakfall/faults/internal'
 import { systemNow } from './clock.ts'
+import { type InputRequired, inputRequiredIn } from './question.ts'
 import {
   isSpecType,
   type JSONRPCMessage,
@@ -29,9 +30,14 @@ export type TrackedCall = {
   /** The response stream ended without a response. */
   isCut: boolean
   task: TaskHandle | undefined
-  /** What the server asked for instead of answering, if that was the last thing it said. */
-  asked: string | undefined
+  /** What the server needs before it can answer, if that was the last thing it said. */
+  input: InputRequired | undefined
+  /** Set once the call has taken too long. */
+  onLate: ((answer: LateAnswer) => void) | undefined
 }
+
+/** A result, or the message of an error. */
+export type LateAnswer = { readonly result: unknown } | { readonly error: string }
 
 /** The data of an error that a server did not send. */
 export const NOT_FROM_SERVER = 'the server did not send this error'
@@ -96,7 +102,7 @@ export class Tap implements Transport {
     const call = typeof key === 'string' ? this.#calls.get(key) : undefined
     this.#sent.set(id, { method, call, isModern: params?._meta?.[PROTOCOL_VERSION_META_KEY] !== undefined })
     if (method === 'server/discover') this.#probes.add(id)
-    if (call !== undefined) Object.assign(call, { isSent: true, asked: undefined }) // I2
+    if (call !== undefined) Object.assign(call, { isSent: true, input: undefined }) // I2
     const { onRequestStreamEnd } = options
     const ended = (): void => {
       onRequestStreamEnd?.()
@@ -111,7 +117,7 @@ export class Tap implements Transport {
   }
 
   track(key: string): TrackedCall {
-    const call: TrackedCall = { isSent: false, isCut: false, task: undefined, asked: undefined }
+    const call: TrackedCall = { isSent: false, isCut: false, task: undefined, input: undefined, onLate: undefined }
     this.#calls.set(key, call)
     return call
   }
@@ -160,9 +166,13 @@ export class Tap implements Transport {
       else exchange.reject(Object.assign(new Error(message.error.message), { code: message.error.code }))
       return
     }
+    if (sent.call?.onLate !== undefined) {
+      sent.call.onLate('result' in message ? message : { error: message.error.message })
+      return // the client has forgotten the request
+    }
     if (sent.method === 'tools/list' && 'result' in message) return this.onmessage?.(this.#usable(message), extra)
     if (sent.call === undefined || !('result' in message)) return this.onmessage?.(message, extra)
-    sent.call.asked = questionIn(message.result)
+    sent.call.input = inputRequiredIn(message.result)
     sent.call.task = taskIn(message.result)
     if (sent.call.task !== undefined) return this.#fail(id, 'the server runs this call as a task')
     this.onmessage?.(message, extra)
@@ -218,15 +228,6 @@ const withKind = (message: Answer): Answer =>
   'result' in message && !('resultType' in message.result)
     ? { ...message, result: { ...message.result, resultType: 'complete' } }
     : message
-
-/** The first question of a result that asks for input; empty if it only wants the call once more. */
-function questionIn(result: Record<string, unknown>): string | undefined {
-  if (result['resultType'] !== 'input_required') return undefined
-  const { inputRequests } = result
-  const [first]: readonly unknown[] = isObject(inputRequests) ? Object.values(inputRequests) : []
-  const params = isObject(first) ? first['params'] : undefined
-  return isObject(params) && typeof params['message'] === 'string' ? params['message'] : ''
-}
 
 /** Flat in the extension of 2026, under `task` in 2025. */
 export function taskIn(result: unknown): TaskHandle | undefined {

@@ -4,12 +4,11 @@
  */
 import { Fault, isFault, sleep } from '@breakfall/faults'
 import { isObject } from '@breakfall/faults/internal'
-import { type CallToolResult, isSpecType } from '@modelcontextprotocol/client'
 import type { CallEnd } from './call-end.ts'
 import { systemNow } from './clock.ts'
 import { MCP_LIMITS } from './config.ts'
 import type { Connection } from './connection.ts'
-import { textOf } from './content.ts'
+import { isToolResult, textOf } from './content.ts'
 import type { TaskHandle } from './tap.ts'
 
 export type TaskOptions = {
@@ -85,11 +84,9 @@ async function endOfTask(
 }
 
 function resultEnd(result: unknown): CallEnd {
-  if (isCallToolResult(result)) return { kind: 'answered', ...textOf(result) }
+  if (isToolResult(result)) return { kind: 'answered', ...textOf(result) }
   return { kind: 'answered', isError: true, text: 'The task is complete, but its result cannot be used.' }
 }
-
-const isCallToolResult = (value: unknown): value is CallToolResult => isSpecType.CallToolResult(value)
 
 /** Best effort: a server may ignore it. */
 async function cancelTask({ taskId }: TaskHandle, { connected }: TaskOptions): Promise<CallEnd> {

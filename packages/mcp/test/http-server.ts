@@ -12,6 +12,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 export type HttpMcp = {
   readonly url: string
   readonly seen: string[]
+  /** The parameters of calls that continue after a question. */
+  readonly answers: Record<string, unknown>[]
   behaviour:
     | 'ok'
     | 'no-session'
@@ -41,6 +43,7 @@ export async function startHttpMcp(era: '2025' | '2026' = '2025', port = 0): Pro
   const server = createServer((req, res) => void handle(req, res))
   const mcp: Omit<HttpMcp, 'url' | 'close'> = {
     seen: [],
+    answers: [],
     behaviour: 'ok',
     taskStatus: 'working',
     effects: 0,
@@ -55,6 +58,7 @@ export async function startHttpMcp(era: '2025' | '2026' = '2025', port = 0): Pro
     for await (const chunk of req) body += String(chunk)
     const { id, method, params } = JSON.parse(body) as Message
     mcp.seen.push(method)
+    if (params?.['inputResponses'] !== undefined) mcp.answers.push({ ...params })
     if (mcp.behaviour === '401') return void res.writeHead(401).end()
     if (id === undefined) return void res.writeHead(202).end()
     const isLost = era === '2025' && method !== 'initialize' && req.headers['mcp-session-id'] !== `s${session}`

@@ -199,10 +199,28 @@ const lostKey = providerGivenSchema.optional().describe("the turn's own provider
 export const turnResumeSchema = body({ provider: lostKey })
 export type TurnResume = z.infer<typeof turnResumeSchema>
 
+/** What a server asks before it completes a call. */
+export const callQuestionSchema = record({
+  id: z.string().describe('names the question in the answer'),
+  server: z.string(),
+  message: z.string(),
+  schema: z.record(z.string(), z.unknown()).describe('the fields of the answer, as a JSON schema'),
+})
+export type CallQuestion = z.infer<typeof callQuestionSchema>
+
+/** The fields of an answer. */
+export const answerValueSchema = z.record(
+  z.string(),
+  z.union([z.string(), z.number(), z.boolean(), z.array(z.string())]),
+)
+export type AnswerValue = z.infer<typeof answerValueSchema>
+
 export const turnApproveSchema = body({
   callId: text(500, 'the id of a call'),
   decision: oneOf(APPROVAL_DECISIONS),
   reason: text(2_000, 'a reason').optional(),
+  question: text(100, 'the id of a question').optional().describe('of `question`, if the call waits for an answer'),
+  value: answerValueSchema.optional().describe('the answer to it; fields that are left out have their defaults'),
   provider: lostKey,
 })
 export type TurnApprove = z.infer<typeof turnApproveSchema>
@@ -306,9 +324,10 @@ export const turnSchema = record({
     arguments: z.record(z.string(), z.unknown()),
     why: z.string(),
     expiresAt: time.nullable(),
+    question: callQuestionSchema.optional().describe('its server asks this, and waits for the answer'),
   })
     .optional()
-    .describe('the call that waits for an approval'),
+    .describe('the call that waits for an approval, or for an answer to its server'),
 })
 export type Turn = z.infer<typeof turnSchema>
 

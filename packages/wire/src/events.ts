@@ -8,6 +8,8 @@ import { Fault } from '@breakfall/faults'
 import { SERVE_STATES } from '@breakfall/faults/internal'
 import { z } from 'zod'
 import {
+  answerValueSchema,
+  callQuestionSchema,
   changedFields,
   costSchema,
   finishFields,
@@ -65,6 +67,16 @@ const fileNoteSchema = record({
 })
 
 const traceparent = z.string().optional().describe("the turn's first span, as a W3C traceparent")
+
+const responseSchema = z.union([
+  record({ action: z.literal('accept'), content: answerValueSchema }),
+  record({ action: z.enum(['decline', 'cancel']) }),
+])
+const continuesSchema = record({
+  state: z.string().optional().describe("the server's own; it gets it back unchanged"),
+  responses: z.record(z.string(), responseSchema).describe('to earlier questions of the same request'),
+  open: z.string().optional().describe('the question that this event asks'),
+})
 
 export const eventSchemas = {
   'turn-queued': event('turn-queued', {
@@ -132,6 +144,10 @@ export const eventSchemas = {
       .optional()
       .describe('the call leaves for an MCP server now; the text is empty'),
     file: fileNoteSchema.optional().describe('the call writes its file now; the text is empty'),
+    late: z
+      .enum(['ok', 'failed'])
+      .optional()
+      .describe('the text is the answer to a call that was reported as unknown before'),
   }),
   'tool-result': event('tool-result', {
     callId: z.string(),
@@ -208,12 +224,18 @@ export const eventSchemas = {
     arguments: z.record(z.string(), z.unknown()),
     why: z.string(),
     expiresAt: time.nullable(),
+    question: callQuestionSchema
+      .optional()
+      .describe('the call has left, and its server asks this before it completes it'),
+    continues: continuesSchema.optional().describe('what continues the call with the answer, also after a restart'),
   }),
   approval: event('approval', {
     callId: z.string(),
     decision: z.enum(APPROVAL_DECISIONS),
     actor: z.string(),
     reason: z.string().nullable(),
+    question: z.string().optional().describe('the id of the question that this answers'),
+    value: answerValueSchema.optional(),
   }),
   'turn-end': event('turn-end', {
     text: z.string(),

@@ -120,6 +120,8 @@ export class TurnView {
       case 'model-server':
         return [] // the status line shows it
       case 'approval-requested':
+        if (event.question !== undefined)
+          return [this.#line('warn', `? ${event.question.server} asks: ${event.question.message}`)]
         return [this.#line('warn', `? ${event.tool} needs your approval: ${event.why}`)]
       case 'approval':
         return [this.#line(event.decision === 'deny' ? 'warn' : 'good', approvalText(event))]
@@ -196,6 +198,7 @@ export class TurnView {
 
   /** Output comes in pieces that may end within a line. Such a line waits for its end, or for another event. */
   #toolOutput(event: SessionEventOf<'tool-output'>): readonly Segment[] {
+    if (event.late !== undefined) return [this.#line('warn', `  └ answered after all: ${firstLine(event.text)}`)]
     const lines = ((this.#openLine?.text ?? '') + event.text).split('\n')
     const open = lines.pop() ?? ''
     this.#openLine = open === '' ? undefined : { ...event, text: open.slice(0, LINE_CHARS_MAX) } // more is never shown
@@ -403,7 +406,8 @@ function summaryOf(parameters: Readonly<Record<string, unknown>>): string {
   return shortened(flat, 140)
 }
 
-function approvalText({ decision, reason }: SessionEventOf<'approval'>): string {
+function approvalText({ decision, reason, question }: SessionEventOf<'approval'>): string {
+  if (question !== undefined) return decision === 'deny' ? '✗ declined' : '✓ answered'
   if (decision === 'deny') return `✗ denied${reason === null ? '' : `: ${reason}`}`
   return decision === 'allow' ? '✓ approved' : '✓ approved for this session'
 }

@@ -223,10 +223,11 @@ export function ended(turn: TurnView, at: number): void {
   }
 }
 
-export function asked(turn: TurnView, { callId, why, expiresAt }: SessionEventOf<'approval-requested'>): void {
+export function asked(turn: TurnView, event: SessionEventOf<'approval-requested'>): void {
+  const { callId, why, expiresAt, question } = event
   const call = callIn(turn, callId)
   if (call === undefined) return
-  call.approval = { why, expiresAt, decision: null, reason: '' }
+  call.approval = { why, expiresAt, decision: null, reason: '', question }
   touch(turn, call.step)
 }
 

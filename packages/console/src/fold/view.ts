@@ -69,6 +69,8 @@ export type Call = {
     readonly expiresAt: string | null
     readonly decision: string | null
     readonly reason: string
+    /** Its server asks this, and waits for the answer. */
+    readonly question?: SessionEventOf<'approval-requested'>['question']
   } | null
 }
 

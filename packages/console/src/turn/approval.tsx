@@ -10,7 +10,7 @@ import { Countdown } from '../ui/times.tsx'
 /** `approval` is a new value after each change: a component that reads signals does not look into a call that changed. */
 type ApprovalProps = {
   readonly approval: NonNullable<Call['approval']>
-  readonly call: Pick<Call, 'id' | 'tool' | 'arguments'>
+  readonly call: Pick<Call, 'id' | 'tool' | 'arguments' | 'approval'>
   readonly turnId: string
   readonly isReadOnly: boolean
 }
@@ -61,7 +61,7 @@ export function Approval({ approval, call, turnId, isReadOnly }: ApprovalProps):
 }
 
 type AnswersProps = {
-  readonly call: Pick<Call, 'id'>
+  readonly call: Pick<Call, 'id' | 'approval'>
   readonly turnId: string
   readonly place: 'bar' | 'call'
   /** The place does not show all of the call, so it can only be denied there. */
@@ -88,7 +88,8 @@ export function ApprovalAnswers({ call, turnId, place, isCut = false }: AnswersP
           kind={decision === 'deny' ? 'danger' : decision === 'allow' ? 'primary' : undefined}
           confirm={decision === 'deny' ? DENY : undefined}
           run={async (reason) => {
-            await approve(daemon, turnId, { callId: call.id, decision, ...(reason === '' ? {} : { reason }) })
+            const question = call.approval?.question?.id
+            await approve(daemon, turnId, { callId: call.id, decision, question, reason: reason || undefined })
             return undefined
           }}
         />

@@ -12,7 +12,7 @@
  * wrong-list: lists tools in a shape that is not MCP. no-tools: offers only prompts. wrong-ids: answers every call under another id.
  * hostile: puts terminal sequences into everything it says. late, gated: the handshake, or each call, waits until DIARY.go exists.
  * odd-tool: one of its tools is not MCP. many: 401 tools, ten on a page. unlisted: an error to tools/list until DIARY.go exists.
- * unterminated: answers a call with a line that has no end, and exits.
+ * unterminated: answers a call with a line that has no end, and exits. asks: `act` asks for an account before it acts.
  */
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs'
@@ -51,6 +51,17 @@ const opened = async () => {
   while (!existsSync(`${diary}.go`)) await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
+const QUESTION = {
+  mode: 'form',
+  message: 'Which account?',
+  requestedSchema: {
+    type: 'object',
+    properties: { account: { type: 'string' }, limit: { type: 'integer', default: 5 } },
+    required: ['account'],
+  },
+}
+let answered = () => undefined
+
 const calls = new Map()
 async function call(id, { name, arguments: given = {}, _meta = {} }) {
   note(`${name} ${given.n ?? ''}`.trim())
@@ -64,6 +75,13 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
     process.exit(3)
   }
   if (is('gated')) await opened()
+  if (is('asks')) {
+    const answer = new Promise((resolve) => (answered = resolve))
+    send({ id: 'question', method: 'elicitation/create', params: QUESTION })
+    const said = JSON.stringify(await answer)
+    note(`acted ${said}`)
+    return text(`acted on ${said}`)
+  }
   if (is('forks')) {
     const child = spawn('sleep', ['300'], { stdio: 'inherit' })
     note(`child ${child.pid}`)
@@ -94,7 +112,8 @@ async function call(id, { name, arguments: given = {}, _meta = {} }) {
 
 const lines = createInterface({ input: process.stdin })
 async function handle(line) {
-  const { id, method, params } = JSON.parse(line)
+  const { id, method, params, result } = JSON.parse(line)
+  if (id === 'question') return answered(result)
   if (is('silent')) return
   if (is('late')) await opened()
   switch (method) {

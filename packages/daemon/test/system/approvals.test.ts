@@ -63,7 +63,7 @@ test('the same answer is accepted once more, and another one is not', async (t) 
   assert.equal(await answer('allow'), 202)
   const asked = await api.events(id, ({ type, seq }) => type === 'parked' && seq > 10)
   assert.equal(asked.filter(({ type }) => type === 'approval-requested').length, 2)
-  assert.deepEqual([await answer('allow'), await answer('deny'), bad.ran('act')], [202, 404, 1])
+  assert.deepEqual([await answer('allow'), await answer('deny'), bad.ran('act')], [202, 409, 1])
 })
 
 test('a denial reaches the model with its reason, and the call does not run', async (t) => {

@@ -26,7 +26,7 @@ import type { Lifecycle } from '../session/lifecycle.ts'
 import { askForSteps, parkTurn, stayParked, type WaitPort } from './park.ts'
 import { CONTINUE, type GiveUp, giveUp, type StepResult } from '../turn/step-result.ts'
 import { recoverTurn, waitToRecover } from './recover.ts'
-import { askApproval, denyCall } from './approval.ts'
+import { askApproval, askQuestion, denyCall } from './approval.ts'
 import type { ToolCatalog } from '../tools/catalog.ts'
 import { decideFor } from '../session/turn-decision.ts'
 import { startingTurn, turnOpening } from './turn-opening.ts'
@@ -151,7 +151,7 @@ export class Engine {
     if (session.isLost) return CONTINUE
     if (command.do === 'answer') return performAnswer(models, session, command.attempt)
     if (command.do === 'compact') return performCompaction(models, session, command)
-    if (command.do === 'call') return tools.run(session, command.call)
+    if (command.do === 'call') return this.#orAsk(session, await tools.run(session, command.call))
     await this.#write(session, command)
     return CONTINUE
   }
@@ -183,6 +183,12 @@ export class Engine {
       case 'begin-step':
         return void (await session.append(stepDraft(models, session, command.step)))
     }
+  }
+
+  async #orAsk(session: OwnedSession, result: StepResult): Promise<StepResult> {
+    if (result.kind !== 'asks') return result
+    if (!(await askQuestion(this.#parts.waits, session, result.call, result.question))) result.decline()
+    return CONTINUE
   }
 
   /** I2: turns what a performer threw into an event. */

@@ -15,7 +15,7 @@ import type { EventDraft, EventDraftOf } from '@breakfall/wire'
 import { waitOf, type WaitsFor } from '@breakfall/wire/turn'
 import type { Clock } from '../clock.ts'
 import type { ConfigReader } from '../live-config.ts'
-import type { Parked } from '../turn/state.ts'
+import type { Parked, TurnFold } from '../turn/state.ts'
 import { deadlineAt } from '../turn/next.ts'
 import { type Due, dueAt, expiryOf, probeIntervalMs, resumeTime, waitOfTurn, waitText } from '../turn/wait.ts'
 import { endTurn, stopTurn } from './end-turn.ts'
@@ -90,6 +90,7 @@ export async function resumeTurn(session: OwnedSession, because: Because): Promi
  */
 export async function stayParked(waits: WaitPort, session: OwnedSession, parked: Parked): Promise<void> {
   const { clock, currentTurn: turn } = session
+  if (isAskedInVain(session, turn)) return void (await resumeTurn(session, 'signal'))
   const wait = waitOfTurn(turn, parked, session.policy)
   const settings = (): string => settingsOf(waits, session, parked.fault)
   const before = session.settingsIgnored ?? session.data.parkedUnder ?? settings()
@@ -129,6 +130,15 @@ export async function stayParked(waits: WaitPort, session: OwnedSession, parked:
 }
 
 // ---- details, in the order they are used above ----
+
+/** Its server waits for the answer no more, or the process that held its call is gone: the call ends without it. */
+function isAskedInVain({ held }: OwnedSession, { calls }: TurnFold): boolean {
+  const asking = calls.find(({ result, approval }) => result === null && approval?.decision === null)
+  const { question, continues } = asking?.approval ?? {}
+  if (asking === undefined || question === undefined) return false
+  const open = held.get(asking.callId)
+  return open === undefined ? continues === undefined : !open.awaits(question.id)
+}
 
 const nextProbe = ({ probeMsFirst }: WaitPort, { dice }: Clock, source: WaitsFor, probe: number): number =>
   probeIntervalMs(source, probe, dice(), probeMsFirst) // I2

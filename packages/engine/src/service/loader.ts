@@ -380,10 +380,11 @@ export class SessionLoader {
     const { sessionsIdleMax, idleCharsMax } = this.#parts.limits
     const idle = [...this.#live].filter(([, session]) => !this.#isUsed(session))
     let chars = idle.reduce((sum, [, { journalChars }]) => sum + journalChars, 0)
-    for (const [id, { journalChars, row }] of idle) {
+    for (const [id, session] of idle) {
+      const { journalChars } = session
       if (this.#live.size <= sessionsIdleMax && chars <= idleCharsMax) return
       this.#live.delete(id)
-      this.#parts.base.feeds.release(row)
+      session.lose() // an answer that comes late must not be written past the next one in memory
       chars -= journalChars
     }
   }

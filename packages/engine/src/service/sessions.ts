@@ -28,6 +28,7 @@ import { type CancelRequest, type SessionRow } from '../rows.ts'
 import { CREATED, type KeyRow, type Store, type StoredEvent, type TurnRow } from '../store/store.ts'
 import { sessionPage } from '../turn/view.ts'
 import type { PromptRequest } from './accept-prompt.ts'
+import { answerBefore, answeredBefore, isSame } from '../loop/approval.ts'
 import { checkBox } from '../boxes/box.ts'
 import type { Engine } from '../loop/engine.ts'
 import type { BoxReleases } from './box-releases.ts'
@@ -229,12 +230,19 @@ export class Sessions {
   /** Answers a call that waits for an approval; the turn continues. */
   async approve(turnId: string, { provider, ...request }: TurnApprove): Promise<Turn> {
     const view = await this.turn(turnId)
-    if (view.state !== 'parked') throw notParked(turnId, view.state)
     const approval = {
       ...request,
       ...(request.reason === undefined ? {} : { reason: this.#clean(view.sessionId, request.reason) ?? '' }),
     }
-    await this.#order(view.sessionId, { kind: 'approve', turnId, approval }, { provider })
+    try {
+      if (view.state !== 'parked') throw notParked(turnId, view.state)
+      await this.#order(view.sessionId, { kind: 'approve', turnId, approval }, { provider })
+    } catch (thrown) {
+      // The answer may have arrived before, and its own answer may have been lost.
+      const before = isFault(thrown) ? await answerBefore(this.#store, await this.turn(turnId), request) : undefined
+      if (before === undefined) throw thrown
+      if (!isSame(before, request)) throw answeredBefore(before)
+    }
     return this.turn(turnId)
   }
 

@@ -21,7 +21,7 @@ export class CallLedger {
 
   constructor(fold: SessionFold, data: LeftBehind, mayHaveLeft: MayHaveLeft) {
     for (const [index, call] of openCalls(fold).entries()) {
-      const isAsking = call.approval?.decision === null
+      const isAsking = call.approval?.decision === null && call.approval.question === undefined
       this.#requests.set(call.callId, index === 0 && !isAsking && mayHaveLeft(call, data) ? 1 : 0) // I2
     }
   }

@@ -23,6 +23,7 @@ import { faultNotesOf } from '../turn/fault-history.ts'
 import type { OfferedTools, Parked, SessionFold, TurnFold } from '../turn/state.ts'
 import { sessionState, turnSummary, turnView } from '../turn/view.ts'
 import { CallLedger } from './call-ledger.ts'
+import { HeldCall, HeldCalls } from './held-calls.ts'
 import { type Feed, REWOUND } from './feed.ts'
 import { Memo } from './memo.ts'
 import type { Observer } from './observer.ts'
@@ -56,6 +57,8 @@ export class OwnedSession {
   /** Prompts are admitted one at a time. */
   readonly admission = new Mutex()
   readonly calls: CallLedger
+  /** Calls of MCP servers that are open, some of them while the turn is parked. */
+  readonly held = new HeldCalls()
   readonly box: SessionBox
   /** The tools that its model is offered: the same in every step of a turn, unless a server changes them. */
   readonly offered = new Memo<OfferedTools>()
@@ -128,6 +131,7 @@ export class OwnedSession {
   lose(): void {
     if (this.#isLost) return
     this.#isLost = true
+    this.held.dropAll()
     this.#parts.feeds.release(this.#row) // I5
   }
 
@@ -174,6 +178,14 @@ export class OwnedSession {
   attemptUsed(used: Used | undefined): void {
     this.#unsaid = used ?? null
     if (used !== undefined) this.observer.used.tell(used.usage, used.cost)
+  }
+
+  /** Makes a call that may outlive a park. The session stays in memory until the call is over. */
+  hold(callId: string, run: ConstructorParameters<typeof HeldCall>[0]): HeldCall {
+    this.beginUse()
+    const held = new HeldCall(run, () => this.wake())
+    held.outcome.catch(() => undefined).finally(() => this.endUse()) // its failure is the call's
+    return this.held.hold(callId, held)
   }
 
   // ---- who uses it ----
@@ -473,6 +485,7 @@ export class OwnedSession {
     this.#row = { ...this.#row, ...changed, lastSeq, suspect, data: writing.data ?? this.#row.data }
     this.#fold = fold // I1
     this.calls.committed(events, fold)
+    this.held.committed(events, fold)
     for (const { type } of events) {
       if (SAYS_USAGE.has(type)) this.#unsaid = null
       if (type === 'parked') this.#settingsIgnored = undefined // this process knows what changes from now on

@@ -19,7 +19,15 @@ import { McpTools } from './mcp.ts'
 import { isRunnerLost, moveBox } from '../boxes/move-box.ts'
 import { endedProcesses } from './processes.ts'
 import { callRunner } from '../boxes/runner-call.ts'
-import { CONTINUE, type GiveUp, giveUp, isGiveUp, type StepResult } from '../turn/step-result.ts'
+import {
+  type AsksPerson,
+  CONTINUE,
+  type GiveUp,
+  giveUp,
+  isGiveUp,
+  isStep,
+  type StepResult,
+} from '../turn/step-result.ts'
 import { failedOutcome, type StoppedCall, type ToolOutcome } from '../turn/tool-outcome.ts'
 import type { ToolChoice, ToolSource } from './source.ts'
 
@@ -141,7 +149,7 @@ export class ToolCatalog {
   async run(session: OwnedSession, call: ToolCall): Promise<StepResult> {
     const outcome = await this.#runOrMoveBox(session, call)
     if (outcome === undefined) return CONTINUE
-    if (isGiveUp(outcome)) return outcome
+    if (isStep(outcome)) return outcome
     if (outcome.outcome === 'unknown' && session.policy.outcomeUnknown === 'stop') {
       const { callId, execId } = call
       const { report } = new Fault('exec_outcome_unknown', { turnId: session.fold.turn?.id ?? '', callId, execId })
@@ -174,11 +182,11 @@ export class ToolCatalog {
   }
 
   /** The outcome, journalled. Undefined: the call does not run yet, and the state of the session says what is first. */
-  async #runOrMoveBox(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp | undefined> {
+  async #runOrMoveBox(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp | AsksPerson | undefined> {
     const { runners } = this.#parts
     try {
       const outcome = await this.#outcomeOf(session, call)
-      if (outcome === undefined || isGiveUp(outcome)) return outcome
+      if (outcome === undefined || isStep(outcome)) return outcome
       const turnId = session.fold.turn?.id ?? ''
       const ended = await endedProcesses(runners, session)
       const text = [outcome.text, ...ended.lines].join('\n')
@@ -204,7 +212,7 @@ export class ToolCatalog {
     return this.approvalFor(session, call) === null ? 'known' : undefined
   }
 
-  async #outcomeOf(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp | undefined> {
+  async #outcomeOf(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp | AsksPerson | undefined> {
     try {
       const found = await this.#levelFound(session, call)
       if (found !== 'known') return found

@@ -108,6 +108,7 @@ export class McpServers {
     this.#host = new McpHost({
       stateDir: this.#stateDir,
       limits: this.#limits,
+      canAsk: true,
       onSecrets: (secrets, name) => this.#secrets.set(ownerOf(name), secrets),
       onChange: (name) => {
         this.#version += 1

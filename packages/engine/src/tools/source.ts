@@ -5,7 +5,7 @@ import type { SessionData } from '../rows.ts'
 import type { ToolCall } from '../turn/state.ts'
 import type { LeftBehind } from '../session/call-ledger.ts'
 import type { OwnedSession } from '../session/owned-session.ts'
-import type { GiveUp } from '../turn/step-result.ts'
+import type { AsksPerson, GiveUp } from '../turn/step-result.ts'
 import type { StoppedCall, ToolOutcome } from '../turn/tool-outcome.ts'
 
 /** The tools that a session's creator chose. */
@@ -32,7 +32,7 @@ export type ToolSource = {
   whyAsk(session: OwnedSession, tool: string): string | null | undefined
   /** Whether a call that an earlier process left open can have left it. */
   mayHaveLeft(call: ToolCall, data: LeftBehind): boolean
-  run(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp>
+  run(session: OwnedSession, call: ToolCall): Promise<ToolOutcome | GiveUp | AsksPerson>
   /** The turn is ending with this fault: stops the call, and says what became of it. */
   stop(session: OwnedSession, call: ToolCall, fault: Fault): Promise<StoppedCall>
 }

@@ -39,8 +39,9 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
 /** A call that needs a yes waits for it, unless its tool was allowed for the whole session. */
 function nextCall({ allowedTools }: SessionFold, call: ToolCall, { approvalFor }: Circumstances): Command {
   const decision = call.approval?.decision ?? null
+  if (call.sent.times > 0) return { do: 'call', call } // a denied question of its server ends in an answer
   if (decision === 'deny') return { do: 'refuse-call', call, reason: call.approval?.reason ?? null }
-  if (decision !== null || call.sent.times > 0 || allowedTools.includes(call.tool)) return { do: 'call', call }
+  if (decision !== null || allowedTools.includes(call.tool)) return { do: 'call', call }
   const why = approvalFor(call)
   return why === null ? { do: 'call', call } : { do: 'ask-approval', call, why }
 }

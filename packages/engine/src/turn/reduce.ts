@@ -37,6 +37,7 @@ export function reduce(state: SessionFold, event: AnyEvent): SessionFold {
   }
   if (event.type === 'turn-start') return started(state, event)
   if (event.type === 'turn-end' || event.type === 'turn-error') return ended(state, event)
+  if (event.type === 'tool-output' && event.late !== undefined) return answeredLate(state, event)
   if (state.turn === null || state.turn.id !== event.turnId) return state
   const { isAnswering } = state.turn.answer
   const turn = {
@@ -193,26 +194,43 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
   }
 }
 
+/** The model reads it in the result that said `unknown`, in the next request. */
+function answeredLate(state: SessionFold, { callId, turnId, text }: SessionEventOf<'tool-output'>): SessionFold {
+  const at = state.entries.findLastIndex(
+    (entry) => entry.role === 'tool' && entry.callId === callId && entry.turnId === turnId && entry.isNote !== true,
+  )
+  const entry = state.entries[at]
+  if (entry?.role !== 'tool') return state
+  return { ...state, entries: state.entries.with(at, { ...entry, text: `${entry.text}\n\n${LATE}\n${text}` }) }
+}
+
+const LATE = 'Later, it answered after all:'
+
 function sent(call: ToolCall, { taskId, refused }: NonNullable<SessionEventOf<'tool-output'>['sent']>): ToolCall {
   const times = call.sent.times + (refused === true ? -1 : taskId === undefined ? 1 : 0)
-  return { ...call, sent: { times, taskId: taskId ?? call.sent.taskId } }
+  // With the answer in it, the request must not be sent a second time.
+  const approval =
+    call.approval === null || refused === true ? call.approval : { ...call.approval, continues: undefined }
+  return { ...call, approval, sent: { times, taskId: taskId ?? call.sent.taskId } }
 }
 
 const NOT_SENT = { sent: { times: 0, taskId: undefined }, approval: null, file: undefined } as const
 
-const asked = ({ why, expiresAt }: SessionEventOf<'approval-requested'>): Approval => ({
+const asked = ({ why, expiresAt, question, continues }: SessionEventOf<'approval-requested'>): Approval => ({
   why,
   expiresAt,
   decision: null,
   reason: null,
+  question,
+  continues,
 })
 
 function approved(state: SessionFold, turn: TurnFold, event: SessionEventOf<'approval'>): SessionFold {
-  const { callId, decision, reason } = event
+  const { callId, decision, reason, value } = event
   const call = turn.calls.find((entry) => entry.callId === callId)
   const answered = updatedCall(turn, callId, (entry) => ({
     ...entry,
-    approval: { why: '', expiresAt: null, ...entry.approval, decision, reason },
+    approval: { why: '', expiresAt: null, ...entry.approval, decision, reason, value },
   }))
   const isNew = call !== undefined && decision === 'allow_session' && !state.allowedTools.includes(call.tool)
   const allowedTools = isNew ? [...state.allowedTools, call.tool] : state.allowedTools

@@ -2,7 +2,7 @@
 import type { FaultReport, Policy } from '@breakfall/faults'
 import type { ToolSpec } from '@breakfall/model'
 import type { AnswerState, ShownPart } from '@breakfall/model/internal'
-import type { ApprovalDecision, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
+import type { AnswerValue, ApprovalDecision, CallQuestion, SessionEventOf, TurnProvider, Usage } from '@breakfall/wire'
 import type { TurnRecord, TurnStatus, Wait } from '@breakfall/wire/turn'
 import type { CancelRequest } from '../rows.ts'
 import type { CostSum } from './cost.ts'
@@ -167,6 +167,10 @@ export type Approval = {
   readonly expiresAt: string | null
   readonly decision: ApprovalDecision | null
   readonly reason: string | null
+  /** The call has left, and its server asks this. */
+  readonly question?: CallQuestion | undefined
+  readonly continues?: SessionEventOf<'approval-requested'>['continues']
+  readonly value?: AnswerValue | undefined
 }
 
 export type Parked = {

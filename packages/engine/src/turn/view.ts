@@ -172,7 +172,10 @@ function approvalView({ calls, parked }: TurnFold): Pick<Turn, 'approval'> {
   const call = calls.find(({ result, approval }) => result === null && approval?.decision === null)
   if (parked === null || questionOf(parked) !== 'approval' || call?.approval == null) return {}
   const { callId, tool, arguments: given, approval } = call
-  return { approval: { callId, tool, arguments: given, why: approval.why, expiresAt: approval.expiresAt } }
+  const { why, expiresAt, question } = approval
+  return {
+    approval: { callId, tool, arguments: given, why, expiresAt, ...(question === undefined ? {} : { question }) },
+  }
 }
 
 function parkedView({ fault: { category }, since, resumeAt, because, wait }: Parked): NonNullable<Turn['parked']> {

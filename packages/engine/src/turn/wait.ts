@@ -65,12 +65,17 @@ export function waitText({ for: source, question, until }: Wait, fault: FaultRep
     case 'restart':
       return 'The turn waits for the next start of the daemon, which resumes it.'
     case 'person':
+      if (question === 'approval' && fault.reason === SERVER_ASKS)
+        return 'The turn waits for your answer, and its call with it.'
       if (question === 'approval') return 'The turn waits for your answer; the call has not run.'
       return 'The turn waits; "resume" gives it as many steps again, and another prompt continues the conversation.'
     case 'journal':
       return `The turn waits until ${FREE_MIB} MiB are free on the journal's disk, or a quarter of a smaller disk; a running daemon then resumes it.`
   }
 }
+
+/** The reason of a park with a question of an MCP server, which has the call already. */
+export const SERVER_ASKS = 'server_asks'
 
 /** How much of the journal's disk has to be free before a turn that waits for space resumes. */
 export const FREE_MIB = 8

@@ -66,7 +66,7 @@ function scenarioOf(sent: unknown): Scenario {
 /** Returns what happened, for the suite's files. */
 async function play({ url, name, context }: Scenario, stateDir: string): Promise<string> {
   const said: string[] = []
-  const host = new McpHost({ stateDir, onQuestion: async () => ({ action: 'accept', content: {} }) })
+  const host = new McpHost({ stateDir, canAsk: true })
   try {
     for (let logins = 0; logins <= LOGINS_MAX; logins += 1) {
       host.configure({ s: { url, awayMs: 5_000, login: `login ${logins}` } })
@@ -93,7 +93,8 @@ async function callsNeedLogin(server: McpServer, context: Scenario['context'], s
   for (const { name, tool, inputSchema } of server.tools) {
     const wanted = calls.find((call) => isObject(call) && call['name'] === tool)
     const args = isObject(wanted) && isObject(wanted['arguments']) ? wanted['arguments'] : argumentsFor(inputSchema)
-    const end = await server.call({ tool: name, arguments: args, key: name }, { signal: NEVER })
+    const onQuestion = async () => ({ action: 'accept', content: {} }) as const
+    const end = await server.call({ tool: name, arguments: args, key: name }, { signal: NEVER, onQuestion })
     said.push(`${name}: ${JSON.stringify(end)}`)
     if (end.kind === 'refused' && end.fault.category === 'mcp_auth_failed') return true
   }

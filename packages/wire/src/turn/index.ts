@@ -1,5 +1,6 @@
 /** What a turn's events add up to, for every reader of a journal. Pure, and free of zod. May change in any release. */
 export { countFaults, type FaultCount, isProgress, NO_FAULTS } from './faults.ts'
+export { fieldsOf, type QuestionField, valueFrom } from './question-fields.ts'
 export { FIRST_STATUS, type RetryWait, retryAt, statusAfter, type TurnStatus } from './status.ts'
 export {
   continuesByItself,

@@ -1,8 +1,8 @@
 /** `breakfall approve`: lists tool calls that wait for a person, and answers them. */
 import type { SessionViewer } from '@breakfall/client'
 import { Fault } from '@breakfall/faults'
-import type { ApprovalDecision, SessionEventOf, Turn } from '@breakfall/wire'
-import { parkIn, questionOf } from '@breakfall/wire/turn'
+import type { AnswerValue, ApprovalDecision, SessionEventOf, Turn } from '@breakfall/wire'
+import { fieldsOf, parkIn, questionOf, valueFrom } from '@breakfall/wire/turn'
 import type { Context } from '../../command-line/context.ts'
 import { findDaemon, oneShotClient } from '../../daemon/find.ts'
 import { keyForTurn } from '../../model/brought-model.ts'
@@ -19,6 +19,7 @@ export type ApproveOptions = {
   readonly session?: boolean
   readonly reason?: string
   readonly show?: boolean
+  readonly value?: readonly string[]
 }
 
 export async function approveCommand(
@@ -29,49 +30,82 @@ export async function approveCommand(
   const { config, out } = context
   if (options.deny === true && options.session === true)
     throw new Fault('invalid_request', { error: '--deny and --session contradict each other' })
-  const { deny, session, reason: given, show = false } = options
-  if (show && (deny ?? session ?? given) !== undefined)
+  const { deny, session, reason: given, value, show = false } = options
+  if (show && (deny ?? session ?? given ?? value) !== undefined)
     throw new Fault('invalid_request', {
-      error: '--show answers nothing, so it takes no --deny, --session or --reason',
+      error: '--show answers nothing, so it takes no --deny, --session, --reason or --value',
     })
   const { viewer } = await findViewer(config, '')
   if (id === undefined) return listWaiting(viewer, show, context)
   const turn = await turnFor(viewer, id)
-  if (turn.approval === undefined) throw await notWaiting(viewer, turn)
+  if (turn.approval === undefined) {
+    const before = await lastAnswer(viewer, turn)
+    if (show || before === undefined || (before.decision === 'deny') !== (deny === true)) throw notWaiting(turn, before)
+    out.say(`This call was ${wordFor(before)} before, at ${utcTime(before.at)}; nothing changed.`)
+    return showTurn(turn, out)
+  }
   if (show) return showWaiting([turn], show, out)
   const decision: ApprovalDecision =
     options.deny === true ? 'deny' : options.session === true ? 'allow_session' : 'allow'
   const reason = options.reason === undefined ? {} : { reason: options.reason }
+  const answer = { decision, ...reason, ...answerTo(turn.approval, options) }
   const daemon = await findDaemon(config)
   if (daemon === undefined) {
     // No daemon would continue the turn, so this command does, to its end.
     const isolation = turn.approval.tool.startsWith('mcp__') ? {} : ({ isolation: 'process' } as const)
     const { runCommand } = await import('../run/run.ts')
-    return runCommand(context, { session: turn.sessionId, answer: { decision, ...reason, ...isolation } }, [])
+    return runCommand(context, { session: turn.sessionId, answer: { ...answer, ...isolation } }, [])
   }
   const { callId } = turn.approval
   const provider = keyForTurn(turn, config) // a daemon that restarted has forgotten the key
-  showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, decision, ...reason, provider }), out)
+  showTurn(await oneShotClient(daemon.address).approve(turn.id, { callId, ...answer, provider }), out)
 }
 
-/** The last call that was asked about has its answer, or nothing was asked. */
-export async function notWaiting(viewer: Pick<SessionViewer, 'events' | 'session'>, turn: Turn): Promise<Fault> {
-  const { id, sessionId, state, firstSeq = 1 } = turn
+/** The answer to the last call that was asked about. */
+export async function lastAnswer(
+  viewer: Pick<SessionViewer, 'events' | 'session'>,
+  turn: Turn,
+): Promise<Answer | undefined> {
+  const { id, sessionId, firstSeq = 1 } = turn
   const lastSeq = turn.lastSeq ?? (await viewer.session(sessionId)).lastSeq
-  let answer: SessionEventOf<'approval'> | undefined
+  let answer: Answer | undefined
   if (lastSeq >= firstSeq)
     for await (const event of viewer.events(sessionId, { after: firstSeq - 1 })) {
       if (event.type === 'approval' && event.turnId === id) answer = event
       if (event.seq >= lastSeq) break
     }
+  return answer
+}
+
+export function notWaiting({ id, state }: Turn, answer: Answer | undefined): Fault {
   const error =
     answer === undefined
       ? `Turn ${id} does not wait for an approval; it is ${state}`
-      : `This call no longer waits: it was ${answer.decision === 'deny' ? 'denied' : 'approved'} at ${utcTime(answer.at)}.`
+      : `This call no longer waits: it was ${wordFor(answer)} at ${utcTime(answer.at)}.`
   return new Fault('turn_not_parked', { error, turnId: id })
 }
 
 // ---- details ----
+
+type Answer = SessionEventOf<'approval'>
+
+const wordFor = ({ decision, question }: Answer): string =>
+  decision === 'deny' ? 'denied' : question === undefined ? 'approved' : 'answered'
+
+/** What an answer to the call's server says. Nothing if only a yes is asked for. */
+function answerTo(
+  { question }: NonNullable<Turn['approval']>,
+  { deny, value = [] }: ApproveOptions,
+): { readonly question?: string; readonly value?: AnswerValue } {
+  if (question === undefined) {
+    if (value.length === 0) return {}
+    throw new Fault('invalid_request', { error: 'This call waits for an approval, which takes no --value' })
+  }
+  if (deny === true) return { question: question.id }
+  const given = valueFrom(question, value)
+  if (typeof given === 'string') throw new Fault('invalid_request', { error: `--value: ${given}` })
+  return { question: question.id, value: given }
+}
 
 async function listWaiting(viewer: SessionViewer, isWhole: boolean, { out }: Context): Promise<void> {
   const { sessions } = await viewer.sessionPage({ state: 'parked' })
@@ -96,7 +130,10 @@ function showWaiting(waiting: readonly Turn[], isWhole: boolean, out: Output): v
     out.line(`${sessionId}  ${text}`)
     const until = approval.expiresAt === null ? '' : `; it waits until ${utcTime(approval.expiresAt)}`
     out.line(`  ${approval.why}${until}`)
+    const fields = approval.question === undefined ? [] : fieldsOf(approval.question)
+    for (const { label } of fields) out.line(`    ${label}`)
     if (isCut) out.line(`  to see all of it: ${cmd('approve')} ${sessionId} --show`)
-    out.line(`  ${cmd('approve')} ${sessionId}   or   ${cmd('approve')} ${sessionId} --deny --reason TEXT`)
+    const values = fields.map(({ name }) => ` --value ${name}=…`).join('')
+    out.line(`  ${cmd('approve')} ${sessionId}${values}   or   ${cmd('approve')} ${sessionId} --deny --reason TEXT`)
   }
 }

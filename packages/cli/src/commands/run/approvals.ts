@@ -7,9 +7,17 @@
  *     appeared, what is pasted, and the several bytes of an arrow key answer nothing. Only Ctrl-C counts in any company.
  * I4  What allows more than the call that is shown takes a second key.
  */
+import { createInterface } from 'node:readline/promises'
 import { messageOf } from '@breakfall/faults/internal'
-import type { ApprovalDecision, SessionEvent, SessionEventOf } from '@breakfall/wire'
-import { questionOf } from '@breakfall/wire/turn'
+import type {
+  AnswerValue,
+  ApprovalDecision,
+  CallQuestion,
+  SessionEvent,
+  SessionEventOf,
+  TurnApprove,
+} from '@breakfall/wire'
+import { fieldsOf, questionOf } from '@breakfall/wire/turn'
 import { type CallText, callText } from '../../render/call-text.ts'
 import type { Output } from '../../terminal/output.ts'
 import { CTRL_C, ENTER, type Key, keysOf, type KeyState, NO_KEYS, OTHER } from './keys.ts'
@@ -26,7 +34,7 @@ type Keyboard = {
 }
 
 type Answers = {
-  approve(turnId: string, answer: { readonly callId: string; readonly decision: ApprovalDecision }): Promise<unknown>
+  approve(turnId: string, answer: TurnApprove): Promise<unknown>
 }
 
 export class Approvals implements Disposable {
@@ -34,6 +42,7 @@ export class Approvals implements Disposable {
   readonly #out: Output
   readonly #keyboard: Keyboard
   readonly #leave: () => void
+  readonly #askLine: typeof lineFrom
   #question: SessionEventOf<'approval-requested'> | undefined
   #stopListening: (() => void) | undefined
 
@@ -43,11 +52,13 @@ export class Approvals implements Disposable {
     /** Ctrl-C, which a raw keyboard does not send as a signal. */
     readonly leave: () => void
     readonly keyboard?: Keyboard
+    readonly askLine?: typeof lineFrom
   }) {
     this.#client = parts.client
     this.#out = parts.out
     this.#leave = parts.leave
     this.#keyboard = parts.keyboard ?? process.stdin
+    this.#askLine = parts.askLine ?? lineFrom
   }
 
   /** True if the park is a question that this run answers. */
@@ -117,12 +128,53 @@ export class Approvals implements Disposable {
     this.#out.line(asked.question)
   }
 
-  async #answer({ turnId, callId }: SessionEventOf<'approval-requested'>, decision: ApprovalDecision): Promise<void> {
+  async #answer(asked: SessionEventOf<'approval-requested'>, decision: ApprovalDecision): Promise<void> {
+    const { turnId, callId, question } = asked
     try {
-      await this.#client.approve(turnId, { callId, decision })
+      if (question === undefined) return void (await this.#client.approve(turnId, { callId, decision }))
+      const value = decision === 'deny' ? {} : await this.#values(question)
+      if (value !== undefined) await this.#client.approve(turnId, { callId, decision, question: question.id, value })
     } catch (thrown) {
       this.#out.say(`the answer was not accepted: ${messageOf(thrown)}`)
     }
+  }
+
+  /** The fields of an answer, line by line. Undefined: it has been answered elsewhere, or is left for later. */
+  async #values(question: CallQuestion): Promise<AnswerValue | undefined> {
+    const stop = new AbortController()
+    this.#stopListening = () => {
+      this.#stopListening = undefined
+      stop.abort()
+    }
+    const leave = (): void => {
+      this.#stopListening?.()
+      this.#leave()
+    }
+    const value: AnswerValue = {}
+    for (const { name, label, isOptional, parse } of fieldsOf(question))
+      for (;;) {
+        this.#out.line(label) // it is the server's text: only the output knows what a terminal may get
+        const line = await this.#askLine('> ', stop.signal, leave).catch(() => undefined) // answered elsewhere, or left
+        if (line === undefined || stop.signal.aborted) return undefined
+        if (line === '' && isOptional) break
+        const given = line === '' ? undefined : parse(line)
+        if (given !== undefined) value[name] = given
+        if (given !== undefined) break
+        this.#out.line('That is no value of this field.')
+      }
+    this.#stopListening = undefined
+    return value
+  }
+}
+
+/** One line from the terminal. Rejects if the signal fires. */
+async function lineFrom(prompt: string, signal: AbortSignal, onInterrupt: () => void): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout })
+  lines.on('SIGINT', onInterrupt)
+  try {
+    return await lines.question(prompt, { signal })
+  } finally {
+    lines.close()
   }
 }
 
@@ -138,12 +190,12 @@ const DECISIONS: Readonly<Record<Key, ApprovalDecision>> = { y: 'allow', n: 'den
 
 /** What a key means, given the keys before it. */
 class Asked {
-  readonly #call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments'>
+  readonly #call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments' | 'question'>
   readonly #shown: CallText
   #isConfirming = false
   #isHelped = false
 
-  constructor(call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments'>) {
+  constructor(call: Pick<SessionEventOf<'approval-requested'>, 'tool' | 'arguments' | 'question'>) {
     this.#call = call
     this.#shown = callText(call.tool, call.arguments)
   }
@@ -154,13 +206,14 @@ class Asked {
 
   get #choices(): string {
     const more = this.#shown.isCut ? '[s] show all of it   ' : ''
+    if (this.#call.question !== undefined) return `[y] answer   [n] decline   ${more}[Ctrl-C] answer later`
     return `[y] allow   [a] allow this tool for the session   [n] deny   ${more}[Ctrl-C] decide later`
   }
 
   press(pressed: Key): { readonly decision?: ApprovalDecision; readonly say?: string } {
     const key = pressed.toLowerCase()
     const wasConfirming = this.#isConfirming
-    this.#isConfirming = key === 'a'
+    this.#isConfirming = key === 'a' && this.#call.question === undefined
     if (wasConfirming && key === ENTER) return { decision: 'allow_session' } // I4
     const decision = DECISIONS[key]
     if (decision !== undefined) return { decision }

@@ -1,7 +1,7 @@
 /** The turn of a run: a new one for its prompt, or the unfinished one of its session. */
 import type { DaemonClient } from '@breakfall/client'
 import { Fault, isFault } from '@breakfall/faults'
-import type { ApprovalDecision, ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
+import type { AnswerValue, ApprovalDecision, ProviderGiven, SameFolder, Session, Turn } from '@breakfall/wire'
 import { cmd } from '../../process/command-name.ts'
 import { howToContinue, waitsFor } from '../../render/parked.ts'
 import { isOver } from '../../render/turn-lines.ts'
@@ -21,6 +21,9 @@ type Client = Pick<DaemonClient, 'session' | 'turn' | 'prompt' | 'resume' | 'app
 export type GivenAnswer = {
   readonly decision: ApprovalDecision
   readonly reason?: string | undefined
+  /** The question of the call's server that it answers, and the answer. */
+  readonly question?: string | undefined
+  readonly value?: AnswerValue | undefined
   /** The approved command runs without a sandbox, as its session was set up. */
   readonly isolation?: 'process' | undefined
 }
@@ -69,8 +72,8 @@ export async function startTurn(input: StartInput, session: Session): Promise<St
 function continued({ client, answer, keyFor }: StartInput, turn: Turn): Promise<Turn> {
   const provider = keyFor?.(turn)
   if (answer === undefined || turn.approval === undefined) return client.resume(turn.id, { provider })
-  const { decision, reason } = answer
-  return client.approve(turn.id, { callId: turn.approval.callId, decision, reason, provider })
+  const { isolation: _, ...given } = answer
+  return client.approve(turn.id, { callId: turn.approval.callId, ...given, provider })
 }
 
 /** Says what the session is busy with, and what the user can do about it. */
