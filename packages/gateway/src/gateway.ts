@@ -43,6 +43,7 @@ import {
   unreadable,
   wantsWebSocket,
 } from './call.ts'
+import { type AgentLoop, agentLoopIn } from './agent-loop.ts'
 import { framedFor, searchFor } from './client-framing.ts'
 import { monotonicMs } from './clock.ts'
 import { UpstreamPool } from './health.ts'
@@ -364,6 +365,25 @@ class RunningGateway {
     await this.#pass(call, { ...passing, repairFor }, isUnhealed, isUnhealed ? asked : undefined)
   }
 
+  #checkLoop({ requestId }: Asked, body: JsonBody['body']): AgentLoop | undefined {
+    const loop = agentLoopIn(body)
+    if (loop === undefined) return undefined
+    const { tool, times } = loop
+    const isStopped = times >= this.#settings.stopLoops
+    this.#metrics.loop(isStopped ? 'stopped' : 'reported')
+    this.watch.loop(requestId, loop)
+    if (!isStopped) return loop
+    throw new Fault('invalid_request', {
+      reason: 'agent_loop',
+      message: {
+        happened: `The agent made the same call of ${tool.slice(0, 100)} ${times} times in a row and got the same result.`,
+        action: 'The gateway did not ask the model again.',
+        advice: 'Tell your agent what to do instead, or raise --stop-loops.',
+      },
+      errorRaw: `agent_loop: ${times} equal steps`,
+    })
+  }
+
   /** AWS's signatures name the host that they are for. The client signed for the gateway, so the upstream would refuse it. */
   #checkSignature({ req }: Call): void {
     const { authorization = '', host } = req.headers
@@ -429,6 +449,7 @@ class RunningGateway {
   ): Promise<RelayOutcome> {
     const { api } = route
     const { requestId, method, path } = call
+    const loop = this.#checkLoop(call, body)
     const { dice, empty, hold, limits, logger, now, policy } = this.#settings
     const model = modelIn(json) ?? modelInPath(path)?.slice(0, 200)
     const stream = route.stream ?? (api === 'ollama' ? json['stream'] !== false : json['stream'] === true)
@@ -472,7 +493,7 @@ class RunningGateway {
     this.watch.ended(requestId, outcome)
     const ms = elapsed(from)
     this.#metrics.answered(api, outcome, ms, firstByteMs)
-    logAnswer(logger, { requestId, method, path, model, stream, ms, firstByteMs, bytes }, outcome)
+    logAnswer(logger, { requestId, method, path, model, stream, ms, firstByteMs, bytes, loop: loop?.times }, outcome)
     return outcome
   }
 }

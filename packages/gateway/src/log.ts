@@ -19,6 +19,8 @@ export type GatewayLogEntry = {
   readonly stream?: boolean | undefined
   /** False if it is a request to a model that the gateway does not heal. */
   readonly healed?: boolean | undefined
+  /** How often the last steps of the conversation repeat each other. */
+  readonly loop?: number | undefined
   readonly ms?: number | undefined
   readonly firstByteMs?: number | undefined
   readonly bytes?: number | undefined
@@ -47,6 +49,7 @@ export type RequestLine = {
   readonly ms: number
   readonly firstByteMs: number | undefined
   readonly bytes: number
+  readonly loop?: number | undefined
 }
 
 export const repairText = ({ cause, place }: Pick<RepairNote, 'cause' | 'place'>): string => `${cause} ${place}`

@@ -57,6 +57,12 @@ export class GatewayMetrics {
     labelNames: ['reason', 'result'],
     registers: [this.registry],
   })
+  readonly #loops = new Counter({
+    name: 'breakfall_gateway_loops_total',
+    help: 'Requests whose last steps are the same call with the same result',
+    labelNames: ['result'],
+    registers: [this.registry],
+  })
   readonly #unhealed = new Counter({
     name: 'breakfall_gateway_unhealed_total',
     help: 'Model requests that passed through without being healed',
@@ -133,6 +139,10 @@ export class GatewayMetrics {
   repaired(api: RelayApiName, repairs: RelayOutcome['repairs']): void {
     for (const { cause, isKnown, isTaken } of repairs)
       this.#repairs.inc({ api, cause, result: isTaken ? (isKnown ? 'known' : 'taken') : 'refused' })
+  }
+
+  loop(result: 'reported' | 'stopped'): void {
+    this.#loops.inc({ result })
   }
 
   unhealed(): void {

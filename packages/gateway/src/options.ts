@@ -29,6 +29,8 @@ export type GatewayOptions = {
   readonly hold?: Hold | undefined
   /** What an answer without text or call gets: one more request, or none. */
   readonly empty?: 'ask-again' | 'accept' | undefined
+  /** Refuse a request whose last steps are the same call with the same result so often. Default: only report it. */
+  readonly stopLoops?: number | undefined
   /** For upstreams without a profile. */
   readonly profile?: ProfileName | undefined
   readonly policy?: PolicyInput | undefined
@@ -68,6 +70,7 @@ export type GatewaySettings = {
   readonly host: string
   readonly hold: Hold
   readonly empty: 'ask-again' | 'accept'
+  readonly stopLoops: number
   readonly policy: Policy
   readonly repair: RepairMode
   readonly token: string | undefined
@@ -97,6 +100,7 @@ export function resolveOptions(options: GatewayOptions): GatewaySettings {
     host,
     hold,
     empty: options.empty ?? 'ask-again',
+    stopLoops: options.stopLoops ?? Number.POSITIVE_INFINITY,
     policy: resolvePolicy(options.policy),
     repair,
     token,

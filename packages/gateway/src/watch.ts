@@ -1,6 +1,7 @@
 /** What the gateway is doing right now, for a live view: open streams, failures, heals. */
 import { type FaultCategory, type FaultReport, redact } from '@breakfall/faults'
 import type { RelayEvent, RelayOutcome, RepairNote } from '@breakfall/model/internal'
+import type { AgentLoop } from './agent-loop.ts'
 import type { UpstreamHealth } from './health.ts'
 
 export type LiveStream = {
@@ -156,6 +157,10 @@ export class Watch implements GatewayWatch {
     const how = isKnown ? 'as in an earlier request' : 'and sent again'
     const advice = 'the agent still has it: rewind or start a new session to end this'
     this.#note(requestId, 'repaired', null, `the conversation, ${how}: ${cause} (${place}); ${advice}`)
+  }
+
+  loop(requestId: string, { tool, times }: AgentLoop): void {
+    this.#note(requestId, 'fault', null, `${tool} with the same arguments and the same result, ${times} times`)
   }
 
   unhealed(requestId: string, text: string): void {

@@ -20,7 +20,7 @@ export {
 } from './relay/relay.ts'
 export { relayAnswer } from './relay/relay-answer.ts'
 export { type ErrorAnswer, errorAnswer, repairHeaders } from './relay/relay-error.ts'
-export { type JsonBody, receiveBody } from './relay/request-body.ts'
+export { type JsonBody, elementsOf, receiveBody, type RequestBody } from './relay/request-body.ts'
 export { JsonFields } from './lib/json-fields.ts'
 export { eventStreamFrame } from './lib/event-stream.ts'
 export { Conversations } from './repair/conversations.ts'

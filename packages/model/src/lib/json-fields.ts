@@ -15,6 +15,8 @@ export type FieldLimits = {
   readonly bytesMax?: number | undefined
   /** Objects, lists and their entries in it. */
   readonly valuesMax?: number | undefined
+  /** Of a list: how many of its last elements are marked. */
+  readonly marksMax?: number | undefined
 }
 
 /** Where a value begins and ends in the bytes. */
@@ -25,6 +27,8 @@ export type Place = {
   readonly listEnd: number | undefined
   /** There is nothing between its brackets. */
   readonly isEmpty: boolean
+  /** Where its last elements end: each at a comma. Empty unless they were asked for. */
+  readonly marks: readonly number[]
 }
 
 export type FoundFields = {
@@ -79,6 +83,7 @@ export class JsonFields {
   #values = 0
   #isEmpty = true
   #listEnd: number | undefined
+  #marks: number[] = []
 
   constructor(wanted: ReadonlyMap<string, FieldLimits>, memory: MemoryShare) {
     this.#wanted = wanted
@@ -128,6 +133,7 @@ export class JsonFields {
       this.#depth = this.#values = 0
       this.#isEmpty = true
       this.#listEnd = undefined
+      this.#marks = []
       this.#at = byte === COMMA || byte === END_OBJECT ? 'broken' : 'in-value'
       return at
     }
@@ -161,6 +167,7 @@ export class JsonFields {
 
   #inValue(text: string, from: number): number {
     let [at, depth, values, isEmpty] = [from, this.#depth, this.#values, this.#isEmpty]
+    const marksMax = this.#limits?.marksMax ?? 0
     let isOver = false
     if (this.#isInString) at = this.#stringEnd(text, at)
     while (at < text.length && !isOver) {
@@ -174,6 +181,7 @@ export class JsonFields {
       if (byte === COMMA) {
         isOver = depth === 0
         values++
+        if (depth === 1 && marksMax > 0) this.#mark(this.#offset + at, marksMax)
       } else if (byte === OBJECT || byte === LIST) {
         if (depth > 0) isEmpty = false
         depth++
@@ -197,7 +205,8 @@ export class JsonFields {
     this.#keep(from, at)
     if (this.#limits !== undefined) {
       const to = this.#offset + at
-      this.#places.set(this.#key, { from: this.#from, to, listEnd: this.#listEnd, isEmpty: this.#isEmpty })
+      const [listEnd, isEmpty, marks] = [this.#listEnd, this.#isEmpty, this.#marks]
+      this.#places.set(this.#key, { from: this.#from, to, listEnd, isEmpty, marks })
       if (!this.#parse(this.#limits)) this.#at = 'broken'
     }
     if (this.#at === 'broken') return at
@@ -205,6 +214,12 @@ export class JsonFields {
     else if (text.charCodeAt(at) === END_OBJECT) this.#endObject(at)
     else this.#at = 'broken'
     return at + 1
+  }
+
+  /** Twice as many are kept, because dropping them one by one is slow. */
+  #mark(at: number, marksMax: number): void {
+    this.#marks.push(at)
+    if (this.#marks.length >= 2 * marksMax) this.#marks = this.#marks.slice(-marksMax)
   }
 
   /** False if it is not JSON. */

@@ -10,9 +10,9 @@ import { pipeline } from 'node:stream/promises'
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Fault, isFault } from '@breakfall/faults'
 import { Semaphore } from '@breakfall/faults/internal'
-import { isObject, type JsonObject, parsedOr } from '../lib/json.ts'
+import { isObject, type JsonObject, objectsIn, parsedOr } from '../lib/json.ts'
 import { type FieldLimits, type FoundFields, JsonFields, type Place } from '../lib/json-fields.ts'
-import { spliced } from '../lib/spliced.ts'
+import { between, spliced } from '../lib/spliced.ts'
 import { HeldBytes, type MemoryShare, taking, unboundedShare } from '@breakfall/wire/node'
 
 /** A JSON object as bytes, with the places of the fields that may be changed on their way. */
@@ -110,12 +110,29 @@ export function parsedBody({ blocks }: RequestBody): JsonObject | undefined {
   return isObject(json) ? json : undefined
 }
 
+const ELEMENTS_BYTES_MAX = 256 * 1024 // a millisecond to parse
+
+/** The last elements of the conversation, parsed. Fewer if they are long. */
+export function elementsOf({ blocks, places }: RequestBody, count: number): readonly JsonObject[] {
+  const place = ['messages', 'contents', 'input']
+    .map((name) => places.get(name))
+    .find((one) => one?.listEnd !== undefined)
+  if (place?.listEnd === undefined || place.isEmpty) return []
+  const { from, listEnd, marks } = place
+  const starts = marks.length < count ? [from + 1, ...marks.map((mark) => mark + 1)] : marks.map((mark) => mark + 1)
+  const start = starts.slice(-count).find((one) => listEnd - one <= ELEMENTS_BYTES_MAX)
+  if (start === undefined) return []
+  const list = parsedOr(`[${Buffer.concat(between(blocks, start, listEnd)).toString()}]`)
+  return objectsIn(list)
+}
+
 // ---- details ----
 
 const TOOLS: FieldLimits = { bytesMax: 4 * 1024 * 1024, valuesMax: 100_000 } // hundreds of MCP servers; 50 ms to parse
 const CONFIG = TOOLS // holds a schema of the answer
 const SCALAR: FieldLimits = { bytesMax: 1024 }
 const PLACE: FieldLimits = {}
+const TURNS: FieldLimits = { marksMax: 128 }
 
 const READ = {
   model: SCALAR,
@@ -132,9 +149,11 @@ const READ = {
   functions: TOOLS,
   anthropic_version: SCALAR,
 } as const satisfies Record<string, FieldLimits>
-const CHANGED = { messages: PLACE, continue_final_message: PLACE, add_generation_prompt: PLACE } as const
+const CHANGED = { messages: TURNS, continue_final_message: PLACE, add_generation_prompt: PLACE } as const
 
-const FIELDS: ReadonlyMap<string, FieldLimits> = new Map(Object.entries({ ...READ, ...CHANGED }))
+const FIELDS: ReadonlyMap<string, FieldLimits> = new Map(
+  Object.entries({ ...READ, ...CHANGED, contents: TURNS, input: TURNS }),
+)
 const MODEL: ReadonlyMap<string, FieldLimits> = new Map([['model', SCALAR]])
 
 const JOINED_BYTES_MAX = 1024 * 1024 // one block is sent faster than several, and joining larger ones would take long

@@ -2,7 +2,7 @@
 import { Option } from 'commander'
 import { HOLDS, PROFILE_NAMES, REPAIRS } from '@breakfall/model/names'
 import { command } from '../../command-line/command.ts'
-import { addPolicyFlags, collect, portNumber } from '../../command-line/flags.ts'
+import { addPolicyFlags, collect, portNumber, wholeNumber } from '../../command-line/flags.ts'
 import type { GatewayOptions } from './gateway.ts'
 
 export const GATEWAY = command<GatewayOptions>({
@@ -28,6 +28,11 @@ export const GATEWAY = command<GatewayOptions>({
         )
         .addOption(
           new Option('--repair <when>', 'whether to repair a refused conversation (default: auto)').choices(REPAIRS),
+        )
+        .option(
+          '--stop-loops <n>',
+          'refuse a request that repeats a call with the same result so often (default: only report it)',
+          wholeNumber,
         )
         .addOption(new Option('--profile <profile>', 'what the upstream supports').choices(PROFILE_NAMES))
         .option(

@@ -19,6 +19,7 @@ export type GatewayOptions = {
   readonly host: string
   readonly hold?: Hold
   readonly empty?: 'ask-again' | 'accept'
+  readonly stopLoops?: number
   readonly repair?: RepairMode
   readonly profile?: ProfileName
   readonly tokenFile?: string
@@ -49,6 +50,7 @@ export async function gatewayCommand({ config, out }: Context, options: GatewayO
     host,
     hold: options.hold ?? config.gateway.hold,
     empty: options.empty,
+    stopLoops: options.stopLoops,
     repair: options.repair,
     profile,
     policy: config.policy,
