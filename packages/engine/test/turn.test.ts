@@ -62,6 +62,49 @@ test('a turn goes from prompt to step to answer to call to the next step', () =>
   assert.deepEqual(asked(fold(start, step, call('a'), result('a'))), { do: 'begin-step', step: 2 })
 })
 
+test('a turn that repeats a call with the same result parks and asks, also over a compaction; anything new starts over', () => {
+  const round = (at: number, text = 'out', command = 'ls'): readonly TestDraft[] => [
+    { type: 'step-start', step: at },
+    { ...call(`c${at}`), step: at, arguments: { command } },
+    result(`c${at}`, text),
+  ]
+  const rounds = (count: number): TestDraft[] => Array.from({ length: count }, (_, at) => round(at + 1)).flat()
+  const policy = { ...POLICY_DEFAULTS, repeatsMax: 8 }
+  const next = (...drafts: readonly TestDraft[]): string => asked(fold(start, ...drafts), { policy }).do
+  assert.equal(next(...rounds(7)), 'begin-step')
+  assert.equal(next(...rounds(8)), 'ask-for-steps')
+  const compacted: TestDraft = {
+    type: 'compacted',
+    step: 5,
+    attempt: 1,
+    upToSeq: 9,
+    results: [],
+    summary: 'so far',
+    requestBytes: 9,
+  } as never
+  assert.equal(next(...rounds(4), compacted, ...rounds(8).slice(12)), 'ask-for-steps')
+  assert.equal(next(...rounds(7), ...round(8, 'other')), 'begin-step')
+  assert.equal(next(...rounds(7), ...round(8, 'out', 'pwd')), 'begin-step')
+  const two = [
+    { type: 'step-start', step: 8 },
+    { ...call('a'), step: 8 },
+    { ...call('b', 2), step: 8 },
+    result('a'),
+    result('b'),
+  ]
+  assert.equal(next(...rounds(7), ...(two as TestDraft[])), 'begin-step')
+  const state = fold(start, ...rounds(8))
+  assert.equal(asked(state).do, 'begin-step')
+  const park: TestDraft = {
+    type: 'parked',
+    fault: fault('steps_spent'),
+    resumeAt: null,
+    because: 'steps_spent',
+  } as never
+  const granted: TestDraft = { type: 'resumed', because: 'person' } as never
+  assert.equal(next(...rounds(8), park, granted), 'begin-step')
+})
+
 test('an interrupted answer is discarded first and requested again under a new attempt number', () => {
   const broken = asked(fold(start, step, delta(1, 'half an ans')))
   assert.ok(broken.do === 'discard')

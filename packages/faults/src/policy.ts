@@ -15,6 +15,8 @@ export type RetryPolicy = {
 export type Policy = RetryPolicy & {
   readonly outcomeUnknown: 'tell' | 'stop'
   readonly stepsMax: number
+  /** How often a turn may make the same call in a row and get the same result; 0 is without a limit. */
+  readonly repeatsMax: number
   readonly deadlineMs: number | null
   readonly connectMs: number
   readonly headersMs: number
@@ -36,6 +38,7 @@ export const POLICY_DEFAULTS = {
   parkMsMax: 24 * 3_600_000, // long enough for a quota that resets daily
   outcomeUnknown: 'tell', // the model can check the workspace
   stepsMax: 200, // then the turn parks and asks: a runaway loop ends on the same day
+  repeatsMax: 0, // off: waiting for something with the same command is no mistake; 8 is a good limit for turns without such waits
   compactionsMax: 50, // each frees about half of the window, so a healthy turn of 200 steps needs fewer
   deadlineMs: null,
   backoffMs: 500, // one slot turnover of a local model server

@@ -184,6 +184,7 @@ test('the defaults of a policy', () => {
     parkMsMax: 86_400_000,
     outcomeUnknown: 'tell',
     stepsMax: 200,
+    repeatsMax: 0,
     compactionsMax: 50,
     deadlineMs: null,
     backoffMs: 500,

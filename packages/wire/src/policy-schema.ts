@@ -14,6 +14,7 @@ export const policySchema = body({
   parkMsMax: integer(0, 365 * DAY_MS).optional(),
   outcomeUnknown: oneOf(['tell', 'stop']).optional(),
   stepsMax: integer(1, 10_000).optional(),
+  repeatsMax: integer(0, 10_000).optional(),
   compactionsMax: integer(0, 10_000).optional(),
   deadlineMs: z
     .union([integer(1, 365 * DAY_MS), z.null()], { error: `an integer from 1 to ${365 * DAY_MS}, or null` })

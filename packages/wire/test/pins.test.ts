@@ -184,6 +184,7 @@ test('the lists of words', () => {
     'parkMsMax',
     'outcomeUnknown',
     'stepsMax',
+    'repeatsMax',
     'compactionsMax',
     'deadlineMs',
     'backoffMs',

@@ -105,6 +105,7 @@ test('a policy takes each of its names and refuses nonsense', () => {
     parkMsMax: 86_400_000,
     outcomeUnknown: 'tell',
     stepsMax: 200,
+    repeatsMax: 8,
     compactionsMax: 50,
     deadlineMs: null,
     backoffMs: 500,

@@ -65,15 +65,23 @@ export async function parkTurn(
   await session.transact(() => ({ drafts, data }))
 }
 
-/** The turn has used up its steps and nothing has failed: it asks a person whether to continue, or ends if it may not park. */
+/** The turn has used up its steps, or repeats itself, and nothing has failed: it asks a person whether to continue, or ends if it may not park. */
 export async function askForSteps(waits: WaitPort, session: OwnedSession): Promise<void> {
   const { policy, currentTurn: turn } = session
   const limit = `${policy.stepsMax} step${policy.stepsMax === 1 ? '' : 's'}`
-  const fault = new Fault('steps_spent', { facts: { limit }, reason: 'steps_spent' })
+  const isRepeating = turn.step - turn.stepsFrom < policy.stepsMax
+  const fault = isRepeating ? repeating(turn) : new Fault('steps_spent', { facts: { limit }, reason: 'steps_spent' })
   const situation = { at: 'limit', because: 'steps_spent', deadlineAt: deadlineAt(turn, policy) } as const
   const decision = decide(fault.report, situation, policy, session.clock.now())
   if (decision.action === 'park') return parkTurn(waits, session, fault.report, null, { because: decision.because })
   await stopTurn(waits.tools, session, [], withDecision(fault, decision).with({ next: 'never' }))
+}
+
+function repeating({ calls, repeated }: OwnedSession['currentTurn']): Fault {
+  const happened = `The turn made the same call to ${calls[0]?.tool} ${repeated.times} times in a row, each with the same result.`
+  const advice =
+    'Resume it or send another prompt to continue; --repeats-max (repeatsMax in a config or a request) allows more.'
+  return new Fault('steps_spent', { reason: 'repeats', message: { happened, advice } })
 }
 
 /** Appends `resumed`, unless it was appended already. True if the turn was parked. */

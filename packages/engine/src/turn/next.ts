@@ -33,6 +33,8 @@ export function next(state: SessionFold, circumstances: Circumstances): Command 
   const [call] = open
   if (call !== undefined) return nextCall(state, call, circumstances) // I2
   if (turn.step - turn.stepsFrom >= circumstances.policy.stepsMax) return { do: 'ask-for-steps' }
+  const { repeatsMax } = circumstances.policy
+  if (repeatsMax > 0 && turn.repeated.times >= repeatsMax) return { do: 'ask-for-steps' }
   return { do: 'begin-step', step: turn.step + 1 }
 }
 

@@ -6,6 +6,7 @@
  * I2  What a model reads about a turn follows from its events alone: every tool call in `entries` has a result before the next
  *     prompt, even if the turn was interrupted.
  */
+import { createHash } from 'node:crypto'
 import { faultFrom } from '@breakfall/faults'
 import { initialAnswer, shownText } from '@breakfall/model/internal'
 import { type AnyEvent, isKnownEvent, type SessionEventOf } from '@breakfall/wire'
@@ -104,6 +105,7 @@ function started(state: SessionFold, event: SessionEventOf<'turn-start'>): Sessi
     startedAt: event.at,
     step: 0,
     stepsFrom: 0,
+    repeated: NOT_REPEATED,
     isTooLong: false,
     isCompacted: false,
     answer: initialAnswer(),
@@ -190,7 +192,7 @@ function resulted(state: SessionFold, turn: TurnFold, event: SessionEventOf<'too
   return {
     ...state,
     entries: [...state.entries, { role: 'tool', callId: event.callId, text: event.text, ...placeOf(event, turn.step) }],
-    turn: { ...next, takeovers: 0 },
+    turn: { ...next, repeated: repeatedAfter(next), takeovers: 0 },
   }
 }
 
@@ -205,6 +207,19 @@ function answeredLate(state: SessionFold, { callId, turnId, text }: SessionEvent
 }
 
 const LATE = 'Later, it answered after all:'
+
+const NOT_REPEATED = { call: '', times: 0 } as const
+
+/** Once all calls of the step have a result. Several calls are no repetition: they may be a round of checks. */
+function repeatedAfter({ calls, repeated }: TurnFold): TurnFold['repeated'] {
+  const [only, ...more] = calls
+  if (calls.some(({ result }) => result === null)) return repeated
+  if (only?.result == null || more.length > 0) return NOT_REPEATED
+  const { outcome, text, exit } = only.result
+  const said = JSON.stringify([only.tool, only.arguments, outcome, text, exit?.code])
+  const call = createHash('sha1').update(said).digest('base64')
+  return { call, times: call === repeated.call ? repeated.times + 1 : 1 }
+}
 
 function sent(call: ToolCall, { taskId, refused }: NonNullable<SessionEventOf<'tool-output'>['sent']>): ToolCall {
   const times = call.sent.times + (refused === true ? -1 : taskId === undefined ? 1 : 0)
@@ -283,10 +298,10 @@ function parked(turn: TurnFold, event: SessionEventOf<'parked'>): TurnFold {
   }
 }
 
-/** A turn that had used up its steps gets as many again. */
+/** A turn that had used up its steps gets as many again, and may repeat itself as often. */
 function resumed(turn: TurnFold): TurnFold {
   const isGranted = turn.parked !== null && questionOf(turn.parked) === 'steps'
-  return { ...turn, parked: null, stepsFrom: isGranted ? turn.step : turn.stepsFrom }
+  return { ...turn, parked: null, ...(isGranted ? { stepsFrom: turn.step, repeated: NOT_REPEATED } : {}) }
 }
 
 /**

@@ -115,6 +115,8 @@ export type TurnFold = {
   readonly step: number
   /** The step at which the turn last got all its steps: 0, or the one at which a person resumed it. */
   readonly stepsFrom: number
+  /** The last call that was its step's only one, with its result, as a digest, and how often it came in a row. Outlives a compaction. */
+  readonly repeated: { readonly call: string; readonly times: number }
   /** The model refused the last request for its length. */
   readonly isTooLong: boolean
   /** The conversation was shortened in this step. */
