@@ -239,6 +239,26 @@ test(
 )
 
 test(
+  'attach after kill -9 of the daemon ends the wait for an answer that its server cannot get any more',
+  LIMIT,
+  async () => {
+    await using desk = await Desk.start([act(1), say('all done')])
+    const good = badServer(desk.folder, 'asks')
+    desk.config(`${table('good', good.config)}${ONLY}`)
+    const { json } = await desk.command(['run', '--detach', '--json', 'go'])
+    const session = String(json.at(-1)?.['sessionId'])
+    const waiting = async (): Promise<string> => JSON.stringify((await desk.command(['approve', '--json'])).json)
+    await eventually('it waits', async () => (await waiting()).includes('mcp__good__act'))
+    assert.equal((await desk.command(['approve', session])).code, 0)
+    await eventually('it asks', async () => (await waiting()).includes('Which account'))
+    process.kill(desk.daemon().pid, 'SIGKILL')
+    const attached = await desk.command(['attach', session, '--json'])
+    const outcomes = attached.json.flatMap(({ type, outcome }) => (type === 'tool-result' ? [outcome] : []))
+    assert.deepEqual([attached.code, outcomes, good.ran('act')], [0, ['unknown'], 1], attached.stderr)
+  },
+)
+
+test(
   'at a terminal, Ctrl-C leaves the question for later: exit 4, and the call has not run',
   { ...LIMIT, skip: !hasTerminals },
   async () => {

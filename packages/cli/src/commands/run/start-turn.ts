@@ -43,9 +43,11 @@ export async function startTurn(input: StartInput, session: Session): Promise<St
   const { client, prompt, attach, sameFolder = 'share' } = input
   if (attach !== undefined) {
     const turn = await client.turn(attach)
-    const waits = isOver(turn) || turn.approval !== undefined // an answer continues it
+    // An answer continues a call that has not run; a question of a server may have lost its call, which only a daemon can tell.
+    const waits = isOver(turn) || (turn.approval !== undefined && turn.approval.question === undefined)
     if (turn.live === false && !waits) await continued(input, turn).catch(ifRunning)
-    return { turnId: turn.id, after: session.lastSeq, isTheirs: true }
+    const { lastSeq } = await client.session(session.id) // what it waited with before is over
+    return { turnId: turn.id, after: lastSeq, isTheirs: true }
   }
   if (prompt !== undefined) {
     const receipt = await client.prompt(session.id, prompt, { sameFolder }).catch(async (error: unknown) => {
