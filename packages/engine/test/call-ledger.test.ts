@@ -1,7 +1,7 @@
 /** Who knows whether a call may have started, and that only the session changes itself. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mayHaveReachedBox } from '../src/tools/box-tools.ts'
+import { mayHaveReachedBox } from '../src/tools/built-in-tools.ts'
 import { CallLedger } from '../src/session/call-ledger.ts'
 import type { OwnedSession } from '../src/session/owned-session.ts'
 import { reduce } from '../src/turn/reduce.ts'

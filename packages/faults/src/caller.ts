@@ -7,7 +7,7 @@ import { isReadable, read } from './read.ts'
 import type { RetryPolicy } from './policy.ts'
 import { isFault, type ReportedFault, reportedFault } from './reported-fault.ts'
 import { type LoopOptions, retryLoop, valueOf } from './retry-loop.ts'
-import type { Boundary, FaultCategory } from './table.ts'
+import type { Boundary, FaultCategory } from './categories.ts'
 
 export { POLICY_DEFAULTS, type RetryPolicy } from './policy.ts'
 export {
@@ -21,7 +21,7 @@ export {
 export type { LoopOptions } from './retry-loop.ts'
 export type { FaultReport } from './report.ts'
 export { sleep } from './sleep.ts'
-export type { FaultCategory } from './table.ts'
+export type { FaultCategory } from './categories.ts'
 
 /** Repeats a call to a fixed address until it succeeds or `decide` says to stop. Throws the last fault. */
 export async function retryingCall<T>(

@@ -16,7 +16,7 @@ import type { FaultIds, FaultInit, SideEffects } from './report.ts'
 import { isFault } from './reported-fault.ts'
 import { headerOf, type HeaderSource, retryAfterMs } from './retry-after.ts'
 import { bodyRetryMs, statusCategory } from './status.ts'
-import { type Boundary, type FaultCategory } from './table.ts'
+import { type Boundary, type FaultCategory } from './categories.ts'
 import { failedToConnect, type TransportKind, transportKind } from './transport.ts'
 
 export type ClassifyContext = FaultIds & {

@@ -1,7 +1,7 @@
 /** Puts a decision into a fault: what Breakfall does next, or why it stopped. */
 import type { Decision, Reason } from './decision.ts'
 import type { Fault } from './fault.ts'
-import type { FaultCategory } from './table.ts'
+import type { FaultCategory } from './categories.ts'
 
 /** `attempts`: how many were made, if that is known. A park is put into words by the daemon, which knows what the turn waits for. */
 export function withDecision(fault: Fault, decision: Decision, attempts?: number): Fault {

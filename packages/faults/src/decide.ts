@@ -24,7 +24,7 @@ import type {
   RunnerSituation,
   Situation,
 } from './situation.ts'
-import type { FaultCategory } from './table.ts'
+import type { FaultCategory } from './categories.ts'
 
 export function decide(fault: FaultReport, situation: Situation, policy: RetryPolicy, now: number): Decision {
   if (fault.class === 'cancelled') return stop('cancelled')

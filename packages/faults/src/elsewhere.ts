@@ -1,5 +1,5 @@
 /** Which failures are one server's own: another model may succeed. */
-import type { Boundary, FaultCategory, FAULTS } from './table.ts'
+import type { Boundary, FaultCategory, FAULTS } from './categories.ts'
 
 type CategoryAt<B extends Boundary> = {
   [C in FaultCategory]: (typeof FAULTS)[C]['boundary'] extends B ? C : never

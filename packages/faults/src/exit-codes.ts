@@ -1,5 +1,5 @@
 /** The exit codes of the command line. Total over the table: a new category needs one. */
-import type { FaultCategory } from './table.ts'
+import type { FaultCategory } from './categories.ts'
 
 export const EXIT_CODES = {
   finished: 0,

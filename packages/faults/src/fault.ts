@@ -6,7 +6,7 @@ import { describeCause } from './cause.ts'
 import { isReadable, oneOf, read } from './read.ts'
 import { type FaultInit, type FaultMore, initFrom, merged, reportOf } from './report.ts'
 import { isFault, nextByClass, ReportedFault } from './reported-fault.ts'
-import { FAULT_CLASSES, type FaultCategory, isFaultCategory, NEXT_STEPS } from './table.ts'
+import { FAULT_CLASSES, type FaultCategory, isFaultCategory, NEXT_STEPS } from './categories.ts'
 
 export class Fault extends ReportedFault {
   constructor(category: FaultCategory, init: FaultInit = {}) {

@@ -1,7 +1,7 @@
 /** Which failed attempts at an answer cost nothing, so time bounds them and not their number. Pure. */
 import type { FaultReport } from './report.ts'
 import type { AnswerSituation } from './situation.ts'
-import type { FaultCategory } from './table.ts'
+import type { FaultCategory } from './categories.ts'
 
 /**
  * The server was away, loading, overloaded or broken before the model began to answer. A timeout is not free: the server has

@@ -22,7 +22,7 @@ export {
   FAULTS,
   isFaultCategory,
   NEXT_STEPS,
-} from './table.ts'
+} from './categories.ts'
 export { EXIT_CODE_BY_CATEGORY, EXIT_CODES, exitCodeOf } from './exit-codes.ts'
 export { PROBLEM_CONTENT_TYPE, toProblem } from './problem.ts'
 export { statusCategory, type StatusVerdict } from './status.ts'

@@ -4,7 +4,7 @@
  */
 import { duration } from './duration.ts'
 import type { FaultMessage } from './message.ts'
-import type { FaultCategory } from './table.ts'
+import type { FaultCategory } from './categories.ts'
 
 /** What a message can mention. All optional: a message must read well without any of them. */
 export type Facts = {

@@ -3,7 +3,7 @@ import { isReadable, read } from './read.ts'
 import { type Fault, faultFrom } from './fault.ts'
 import type { FaultReport } from './report.ts'
 import { isFault, PROBLEM_TYPE_PREFIX } from './reported-fault.ts'
-import { FAULTS } from './table.ts'
+import { FAULTS } from './categories.ts'
 
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
 

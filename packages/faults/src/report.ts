@@ -19,7 +19,7 @@ import {
   FAULTS,
   NEXT_STEPS,
   type NextStep,
-} from './table.ts'
+} from './categories.ts'
 
 export const SIDE_EFFECTS = ['none', 'completed', 'unknown'] as const
 export type SideEffects = (typeof SIDE_EFFECTS)[number]

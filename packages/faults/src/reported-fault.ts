@@ -14,7 +14,7 @@ import {
   isFaultCategory,
   NEXT_STEPS,
   type NextStep,
-} from './table.ts'
+} from './categories.ts'
 
 export class ReportedFault extends Error {
   override readonly name = 'Fault'

@@ -10,7 +10,7 @@
 import type { Decision } from './decision.ts'
 import { isFault, type ReportedFault } from './reported-fault.ts'
 import { sleep } from './sleep.ts'
-import type { Boundary } from './table.ts'
+import type { Boundary } from './categories.ts'
 
 export type LoopOptions = {
   readonly signal?: AbortSignal | undefined

@@ -2,7 +2,7 @@
 import { type HistoryCause, historyRefusal, isHistoryStatus } from './history-causes.ts'
 import { isReadable, read } from './read.ts'
 import { redactStart } from './redact.ts'
-import type { Boundary, FaultCategory } from './table.ts'
+import type { Boundary, FaultCategory } from './categories.ts'
 
 export type StatusVerdict = {
   readonly category: FaultCategory

@@ -1,6 +1,6 @@
 /** What breaks things on purpose. They exist only under `breakfall demo`, which brings what they act on. */
 import type { ChaosPort } from '../options.ts'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function chaosHandlers(chaos: ChaosPort | undefined) {
   if (chaos === undefined) return {}

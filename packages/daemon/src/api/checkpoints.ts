@@ -1,7 +1,7 @@
 /** Undo: a session's checkpoints, the changes since a checkpoint, and restoring one. */
 import type { RequestContext } from '@breakfall/wire/node'
 import type { CheckpointChoice, Undoing } from '@breakfall/engine'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function checkpointHandlers(undoing: Undoing) {
   return {

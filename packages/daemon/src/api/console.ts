@@ -3,7 +3,7 @@ import { bearerToken } from '@breakfall/wire/node'
 import type { ConsoleAuth } from './console-auth.ts'
 import type { ConsolePage } from '../options.ts'
 import { sendAsset, sendPage } from './console-page.ts'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function consoleHandlers(auth: ConsoleAuth, page: ConsolePage) {
   return {

@@ -10,7 +10,7 @@ import type {
   OccurrenceSelection,
 } from '@breakfall/engine'
 import { flagOf } from './session-query.ts'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 const PAGE_MAX = 100
 const HOUR_MS = 3_600_000

@@ -1,7 +1,7 @@
 /** The daemons that share the store. A daemon with a store of its own is the only one, and is not listed. */
 import { Fault } from '@breakfall/faults'
 import type { Coordination } from '@breakfall/engine'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function fleetHandlers(store: Coordination) {
   return {

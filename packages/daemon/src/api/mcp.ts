@@ -4,7 +4,7 @@ import { Fault } from '@breakfall/faults'
 import type { RequestContext } from '@breakfall/wire/node'
 import type { McpServer } from '@breakfall/mcp'
 import type { McpServers } from '@breakfall/engine'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function mcpHandlers(servers: McpServers) {
   const serverIn = (context: RequestContext): McpServer => {

@@ -1,6 +1,6 @@
 /** The background processes of sessions: listed, and stopped. */
 import type { SessionProcesses } from '@breakfall/engine'
-import type { SomeHandlers } from './operations.ts'
+import type { SomeHandlers } from './routes.ts'
 
 export function processHandlers(processes: SessionProcesses) {
   return {

@@ -2,7 +2,7 @@
 import { Fault } from '@breakfall/faults'
 import { bearerToken, type RequestContext } from '@breakfall/wire/node'
 import type { Registration, RunnerRegistry, RunnerState } from '@breakfall/engine'
-import { Reply, type SomeHandlers } from './operations.ts'
+import { Reply, type SomeHandlers } from './routes.ts'
 
 /** Undefined without a shared store. */
 export function runnerHandlers(fleet?: { registry: RunnerRegistry; registration: Registration }) {

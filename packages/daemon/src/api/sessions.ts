@@ -7,7 +7,7 @@ import type { DaemonLimits } from '../options.ts'
 import type { SystemView } from '../system.ts'
 import { streamEvents } from './events.ts'
 import { sendBundle } from './export.ts'
-import { Reply, type SomeHandlers } from './operations.ts'
+import { Reply, type SomeHandlers } from './routes.ts'
 import { orUnsatisfiable, outputRequestOf, relayOutput } from './output.ts'
 import { sessionQueryOf } from './session-query.ts'
 

@@ -7,7 +7,7 @@ import type { Runners, WatchHub } from '@breakfall/engine'
 import type { DaemonLimits, DaemonOptions } from '../options.ts'
 import type { SystemView } from '../system.ts'
 import { boxesAt } from './boxes.ts'
-import { Reply, type SomeHandlers } from './operations.ts'
+import { Reply, type SomeHandlers } from './routes.ts'
 import { streamWatch } from './watch.ts'
 
 type SystemParts = {

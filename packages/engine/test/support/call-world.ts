@@ -18,7 +18,7 @@ import {
 import { cancelTurn, endTurn } from '../../src/loop/end-turn.ts'
 import { OwnedSession } from '../../src/session/owned-session.ts'
 import { recoverTurn } from '../../src/loop/recover.ts'
-import { BuiltInTools, CustomTools } from '../../src/tools/box-tools.ts'
+import { BuiltInTools, CustomTools } from '../../src/tools/built-in-tools.ts'
 import { McpTools } from '../../src/tools/mcp.ts'
 import type { SessionParts } from '../../src/session/session-parts.ts'
 import { ToolCatalog } from '../../src/tools/catalog.ts'
