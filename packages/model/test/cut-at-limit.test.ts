@@ -7,7 +7,7 @@ import { DIALECTS } from '../src/dialects/dialects.ts'
 import type { JsonObject } from '../src/lib/json.ts'
 import type { RelayApiName } from '../src/contract/names.ts'
 import { PROFILES } from '../src/contract/profiles.ts'
-import { judge, type JudgeOptions } from '../src/dialects/proof.ts'
+import { argumentsOf, judge, type JudgeOptions } from '../src/dialects/proof.ts'
 import { done, frame, text } from '../../../test/kit/openai-frames.ts'
 import { cut, head, json as inOnePiece, lastChunk, type Play, stream } from '../../../test/kit/plays.ts'
 import { callItem, responseFrames, wholeResponse } from '../../../test/kit/responses-frames.ts'
@@ -26,7 +26,7 @@ const decoderOf = (api: RelayApiName): AnswerDecoder =>
 function verdictOf(api: RelayApiName, decoder: AnswerDecoder, profile = PROFILES.generic, options: JudgeOptions = {}) {
   decoder.close?.()
   const verdict = judge(decoder.answer, DIALECTS[api], profile, new Map(), options)
-  if (verdict.complete) return { finish: verdict.finish, calls: verdict.calls.map(({ part }) => part.tool) }
+  if (verdict.complete) return { finish: verdict.finish, calls: verdict.calls.map(({ tool }) => tool) }
   return { fault: verdict.fault.category, isCutAtLimit: isCutAtLimit(verdict.fault.report) }
 }
 
@@ -199,7 +199,7 @@ function callsIn(calls: readonly JsonObject[]) {
   for (const frame of chat('tool_calls', ...calls)) decoder.frame({ data: JSON.stringify(frame) })
   const verdict = judge(decoder.answer, DIALECTS['openai-chat'], PROFILES.generic, new Map())
   if (!verdict.complete) return verdict.fault.category
-  return verdict.calls.map(({ part, arguments: args }) => `${part.tool} ${JSON.stringify(args)}`)
+  return verdict.calls.map((part) => `${part.tool} ${JSON.stringify(argumentsOf(part))}`)
 }
 
 const IDLESS: readonly (readonly [string, readonly JsonObject[], readonly string[] | string])[] = [

@@ -7,7 +7,7 @@ import type { AttemptRequest } from '../attempt/attempt.ts'
 import { withReplay } from '../attempt/replay.ts'
 import { attemptRequest, isBackground, requiredParameters, takesPrefill, type Target } from '../attempt/target.ts'
 import type { CallTrace, ProgressEvent } from '../contract/answer.ts'
-import type { Verdict } from '../dialects/proof.ts'
+import { argumentsOf, type Verdict } from '../dialects/proof.ts'
 import type { TextPart, ToolPart } from '../dialects/read-answer.ts'
 import { monotonicMs, systemNow } from '../lib/clock.ts'
 import { parsedOr } from '../lib/json.ts'
@@ -217,10 +217,10 @@ export class QueuedAttempt implements AnswerSink {
   #releaseCalls(calls: Extract<Verdict, { complete: true }>['calls']): void {
     const { attempt, events } = this.#options
     const used = new Set<string>()
-    for (const { part, arguments: args } of calls) {
+    for (const part of calls) {
       const callId = part.callId === '' || used.has(part.callId) ? `call_${randomUUID()}` : part.callId
       used.add(callId)
-      events.push({ type: 'tool-call', attempt, part: part.id, callId, tool: part.tool, arguments: args })
+      events.push({ type: 'tool-call', attempt, part: part.id, callId, tool: part.tool, arguments: argumentsOf(part) })
     }
   }
 }

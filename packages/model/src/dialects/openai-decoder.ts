@@ -144,7 +144,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
     const [id, name] = [stringOr(call['id']), stringOr(named['name'])]
     const index = typeof call['index'] === 'number' ? call['index'] : undefined
     const more = argumentsOf(named['arguments'])
-    const known = index === undefined ? own.lastCall : own.calls.get(index)
+    const known = index === undefined ? own.lastCall : own.calls[index]
     let part = known
     if (part === undefined || isAnotherCall(part, id, name, more)) {
       own.open = undefined
@@ -152,7 +152,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
       // The same name again, without an id or arguments: a second call, or the first one's name repeated. It never runs as it is.
       part.isCut = known?.tool === name && id === ''
       own.lastCall = part
-      if (index !== undefined) own.calls.set(index, part)
+      if (index !== undefined) own.calls[index] = part
     } else {
       if (part.callId === '') part.callId = id
       if (part.tool === '') part.tool = name
@@ -164,7 +164,7 @@ export class OpenAiChatDecoder implements AnswerDecoder {
   #choiceAt(index: number): Choice {
     const known = this.#choices.find((choice) => choice.index === index)
     if (known !== undefined) return known
-    const made: Choice = { index, finish: null, open: undefined, calls: new Map(), lastCall: undefined }
+    const made: Choice = { index, finish: null, open: undefined, calls: [], lastCall: undefined }
     this.#choices.push(made)
     this.answer.choices = Math.max(this.answer.choices, index + 1)
     this.answer.finish = null
@@ -204,8 +204,8 @@ type Choice = {
   readonly index: number
   finish: string | null
   open: TextPart | undefined
-  /** The call that came last at each index. */
-  readonly calls: Map<number, ToolPart>
+  /** The call that came last at each index, which may be any number. */
+  readonly calls: ToolPart[]
   /** The call that came last, for servers that give calls no index. */
   lastCall: ToolPart | undefined
 }

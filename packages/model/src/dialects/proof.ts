@@ -21,14 +21,13 @@ import type { Profile } from '../contract/profiles.ts'
 /** Required parameters by tool name. Of a tool that is not in it, only the JSON is checked. */
 export type RequiredParameters = ReadonlyMap<string, readonly string[]>
 
-export type ReleasedCall = { readonly part: ToolPart; readonly arguments: JsonObject }
-
 export type Verdict =
   | {
       readonly complete: true
       readonly proven: boolean
       readonly finish: string
-      readonly calls: readonly ReleasedCall[]
+      /** Their arguments: `argumentsOf`. Parsed, a hundred thousand calls would take as much again as their text. */
+      readonly calls: readonly ToolPart[]
       /** Why it is probably not what the model meant, though it was asked again or cannot be. */
       readonly doubt?: Doubt | undefined
     }
@@ -114,6 +113,10 @@ const EMPTY: Readonly<Record<Doubt['reason'], string>> = {
   leaked_call: 'The model wrote its call as text.',
 }
 
+/** The arguments of a call that is complete. */
+export const argumentsOf = (part: ToolPart): JsonObject =>
+  part.form === 'json' ? (objectOf(part) ?? {}) : { input: part.arguments }
+
 /** The arguments as an object; a call without any text has none, which is an empty object. */
 function objectOf(part: ToolPart): JsonObject | undefined {
   if (part.tool === '') return undefined
@@ -174,16 +177,16 @@ function unnamedEnd(answer: ReadAnswer, required: RequiredParameters): Verdict {
   return { complete: true, proven: hasCalls, finish: hasCalls ? 'tool_calls' : 'stop', calls }
 }
 
-type Releasable = { readonly calls: readonly ReleasedCall[]; readonly cut: ToolPart | undefined }
+type Releasable = { readonly calls: readonly ToolPart[]; readonly cut: ToolPart | undefined }
 
-/** The calls, parsed, up to the first that is not complete. `atLimit` is the call that the token limit may have cut. */
+/** The calls up to the first that is not complete. `atLimit` is the call that the token limit may have cut. */
 function releasable(answer: ReadAnswer, required: RequiredParameters, atLimit?: ToolPart): Releasable {
-  const calls: ReleasedCall[] = []
+  const calls: ToolPart[] = []
   for (const part of answer.tools) {
     const isUnwritten = part === atLimit && part.form === 'json' && part.arguments.trim() === ''
     const parsed = isUnwritten ? undefined : parsedArguments(part, required) // I2
     if (parsed === undefined) return { calls, cut: part }
-    if (part.form !== 'item') calls.push({ part, arguments: parsed })
+    if (part.form !== 'item') calls.push(part)
   }
   return { calls, cut: undefined }
 }
