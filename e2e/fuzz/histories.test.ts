@@ -102,7 +102,7 @@ const STRICT_LIES = REFUSALS.filter(
   ({ status, cause }) => status === 400 && /^(?:call_without|result_|call_misplaced|content_empty)/.test(cause),
 ).map(({ body }) => body)
 
-/** Refuses what the validator finds, in the words of a provider. */
+/** Refuses what the validator finds, with a provider's message. */
 class StrictServer {
   readonly received = new Map<string, string[]>()
   readonly #server = createServer((req, res) => {

@@ -1,6 +1,6 @@
 /**
- * Random conversations in the four APIs: valid ones, and ones that were broken as agents break them. Every text, argument and result in them
- * is unlike all others, so what became of each can be told. Written with the oddities that a repair must not smooth: `1.0`, numbers of
+ * Random conversations in the four APIs: valid conversations, and some broken as agents break them. Every text, argument and result in them
+ * is unlike all others, which shows what became of each. Written with the oddities that a repair must not smooth: `1.0`, numbers of
  * twenty digits, escapes, the same key twice, white space.
  */
 import type { HistoryApi } from '../../test/kit/valid-history.ts'
@@ -228,7 +228,7 @@ class Talk {
   }
 }
 
-/** JSON that is written as it stands. */
+/** JSON that is written unchanged. */
 const raw = (json: string): string => `@raw:${Buffer.from(json).toString('base64')}@`
 const RAW = /"@raw:([\w+/=]*)@"/g
 

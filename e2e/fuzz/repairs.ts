@@ -1,5 +1,5 @@
 /**
- * Random conversations against the repair of requests. The server is strict: it refuses whatever the validator finds, in the words of a real
+ * Random conversations against the repair of requests. The server is strict: it refuses whatever the validator finds, with the message of a real
  * provider. What is sent after that is judged by the validator, too, and by what must never be lost.
  */
 import { readFileSync } from 'node:fs'
@@ -145,7 +145,7 @@ function parsedOr(text: string): unknown {
   }
 }
 
-/** Arguments as they stand in the body: as JSON, or as JSON in a string. */
+/** Arguments as the body has them: as JSON, or as JSON in a string. */
 const written = (text: string): readonly string[] => [text, JSON.stringify(text).slice(1, -1)]
 const has = (body: string, text: string): boolean => written(text).some((one) => body.includes(one))
 const UNKNOWN = 'This call was interrupted.'

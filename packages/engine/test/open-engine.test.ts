@@ -1,4 +1,4 @@
-/** The engine as a program of its own uses it: without a server and without a port. */
+/** The engine inside another program: without a server and without a port. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { atEnd, tempFolder } from '../../../test/kit/folder.ts'
