@@ -18,6 +18,7 @@ const OF_TURNS: readonly string[] = [
   'parkMsMax',
   'outcomeUnknown',
   'stepsMax',
+  'repeatsMax',
   'compactionsMax',
   'boxIdleMs',
   'approve',

@@ -76,12 +76,14 @@ test('a turn that repeats a call with the same result parks and asks, also over 
   const compacted: TestDraft = {
     type: 'compacted',
     step: 5,
-    attempt: 1,
-    upToSeq: 9,
-    results: [],
-    summary: 'so far',
-    requestBytes: 9,
-  } as never
+    fromStep: 1,
+    toStep: 2,
+    droppedResults: 0,
+    summaryBytes: 6,
+    requestBytesBefore: 90,
+    requestBytesAfter: 9,
+    summary: { text: 'so far', upToSeq: 9 },
+  }
   assert.equal(next(...rounds(4), compacted, ...rounds(8).slice(12)), 'ask-for-steps')
   assert.equal(next(...rounds(7), ...round(8, 'other')), 'begin-step')
   assert.equal(next(...rounds(7), ...round(8, 'out', 'pwd')), 'begin-step')
@@ -100,8 +102,8 @@ test('a turn that repeats a call with the same result parks and asks, also over 
     fault: fault('steps_spent'),
     resumeAt: null,
     because: 'steps_spent',
-  } as never
-  const granted: TestDraft = { type: 'resumed', because: 'person' } as never
+  }
+  const granted: TestDraft = { type: 'resumed', because: 'person' }
   assert.equal(next(...rounds(8), park, granted), 'begin-step')
 })
 
